@@ -19,6 +19,7 @@ from placesim.core.dtypes import DTYPES
 from placesim.core.errors import GraphFileError, Location, Problem
 from placesim.formats.recognition import ScriptGraph
 from placesim.formats.tensorflow.graph_def import read_graph_def, write_graph_def
+from placesim.graph.graph import DeviceScope
 from placesim.graph.session_steps import Config, GraphFile, GraphStep
 from placesim.machine.inventory import TaskInventory
 from placesim.machine.links import NO_LINKS, MachineLinks
@@ -33,6 +34,7 @@ class _RecordedParts:
     files: tuple[str, ...]
     gradients_of: dict[str, str]
     scope_lines: dict[str, tuple[int, ...]]
+    device_scopes: list[DeviceScope]
     graph_def: bytes
     locations: array[int]
     config: Config
@@ -127,6 +129,7 @@ def write_script_graph(file: GraphFile) -> ScriptGraph:
         files=tuple(file.graph.files),
         gradients_of=file.graph.gradients_of,
         scope_lines=file.graph.scope_lines,
+        device_scopes=file.graph.device_scopes,
         graph_def=write_graph_def(file),
         locations=array("q", [node.location for node in file.graph.nodes]),
         config=replace(file.config, gpu_options_location=None),
@@ -150,7 +153,7 @@ def read_script_graph(data: ScriptGraph, registry: Registry | None = None) -> Gr
         raise _unreadable(f"got a {type(recorded).__name__}")
     file = read_graph_def(recorded.graph_def, recorded.script, registry)
     file.graph.files, file.graph.gradients_of = list(recorded.files), recorded.gradients_of
-    file.graph.scope_lines = recorded.scope_lines
+    file.graph.scope_lines, file.graph.device_scopes = recorded.scope_lines, recorded.device_scopes
     for node, location in zip(file.graph.nodes, recorded.locations, strict=True):
         node.location = location
     return replace(

@@ -57,7 +57,8 @@ class ReportedError(NamedTuple):
     def summary(self) -> StyledText:
         """Return the class and the first line of the message, with nodes by their plain names."""
         first, *_ = (*self.message.strip().split("\n"), "")
-        readable = replace_tags(first, "node {}".format, ("node", "colocation_node"))
+        # TensorFlow writes "node" before the tag of a node in a group, not before that of the failing node
+        readable = replace_tags(replace_tags(first, "node {}".format), str, ("colocation_node",))
         return StyledText(StyledText(f"{self.type}:", role=Role.ERROR), " ", quote(readable))
 
 

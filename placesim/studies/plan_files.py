@@ -21,6 +21,7 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
+    from placesim.graph.graph import Graph
     from placesim.graph.session_steps import Config, GraphFile
     from placesim.inspection.snapshot import Snapshot
     from placesim.machine.options import SimulationOptions
@@ -98,7 +99,9 @@ def write_requests(
     if ending == ".py":
         written, wrong = function_text(file, placed, requests, path.stem)
         if wrong:
-            tell(f"{path} cannot place {_named('node', wrong)} as planned, because scopes of the script request other devices")
+            lines = _lines_in_the_way(file.graph, wrong, placed)
+            scopes = "scopes of the script request other devices"
+            tell(f"{path} cannot place {_named('node', wrong)} as planned, because {lines or scopes}")
         return iter([written.encode()])
     text = _own_text(loaded, options, base, requests, placed) if ending in (".yaml", ".yml", ".json") else None
     match ending:
@@ -138,12 +141,30 @@ def _patch_text(
     else:
         again = planned_for(loaded.file, options)
     wrong = find_misplaced_nodes(_placed(loaded, options, again), where)
+    lines = _lines_in_the_way(graph, wrong, planned)
+    others = [lines] if lines else []
     if wrong and not patch.texts:
         edits = f"got {_named('edit', patch.left)}, expected scopes that a `with` opens"
-        raise UsageError(f"no line of the script can express the plan: {edits}; `--output FILE.py` writes a device function")
+        refused = f"no line of the script can express the plan: {edits}; `--output FILE.py` writes a device function"
+        raise UsageError("; ".join([refused, *others]))
     if wrong:
-        tell(f"{path}: {patch_note(patch.left, wrong)}")
+        tell("; ".join([f"{path}: {patch_note(patch.left, wrong)}", *others]))
     return patch.diff()
+
+
+def _lines_in_the_way(graph: Graph, wrong: Sequence[str], planned: Placement) -> str:
+    """Return a clause about the `tf.device` lines of a script that give the nodes `wrong` other devices than planned, or ""."""
+    from placesim.inspection.explaining.annotations import AnnotationKind, Annotations
+    from placesim.machine.device_names import parse_python_spec, parse_runtime_name
+
+    annotations, where = Annotations(graph, is_raw=True), devices_by_name(planned)
+    lines: dict[str, None] = {}
+    for name in wrong:
+        device = parse_runtime_name(where[name])
+        for found in annotations.origins(graph.node(name)):
+            if found.kind == AnnotationKind.SCOPE and device and not parse_python_spec(found.text).matches(device):
+                lines[f"{found.location} requests {found.text}"] = None
+    return f"{', '.join(lines)}: change or remove {'these lines' if len(lines) > 1 else 'this line'}" if lines else ""
 
 
 def patch_note(edits: Sequence[str], wrong: Sequence[str]) -> str:

@@ -133,3 +133,20 @@ def test_nodes_of_a_graph_def_are_each_for_themselves() -> None:
     annotations = Annotations(graph, is_raw=True)
     (own,) = annotations.origins(graph.node("a"))
     assert devices(annotations.changed(graph, [own], {own: "/device:CPU:0"})) == {"a": "/device:CPU:0", "b": "/device:CPU:1"}
+
+
+def test_a_colocated_node_inside_a_scope_of_its_own_copies_its_request() -> None:
+    text = """nodes:
+  - device: /gpu:0
+    nodes:
+      - {op: Const, name: a, value: 1.0}
+  - device: /gpu:0
+    nodes:
+      - {op: Neg, name: b, inputs: [a], colocate_with: a}
+"""
+    graph = read_graph_file(text, "g.yaml").graph
+    annotations = Annotations(graph)
+    (annotation,) = annotations.origins(graph.node("b"))
+    assert str(annotation.location) == "g.yaml:2:13"
+    changed = annotations.changed(graph, [annotation], {annotation: "/gpu:1"})
+    assert devices(changed) == devices(read_graph_file(text.replace("/gpu:0", "/gpu:1", 1), "g.yaml").graph)

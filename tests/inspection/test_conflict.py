@@ -13,7 +13,7 @@ from placesim.inspection.explaining.conflict import find_conflict
 from placesim.inspection.explaining.edits import Setting, SoftPlacementSwitch, more_devices
 from placesim.inspection.explaining.inquiry import inquire
 from placesim.inspection.explaining.trials import Trials, place_setting
-from placesim.inspection.snapshot import SimulationState
+from placesim.inspection.snapshot import ReportedError, SimulationState
 from tests.inspection.subjects import ROOT, corpus_snapshots, inquiry, snapshot
 
 LABELS = """devices: {cpu: 3}
@@ -238,3 +238,8 @@ def test_a_large_scope_takes_few_trials() -> None:
     conflict = find_conflict(trials)
     assert [annotation.node for annotation in conflict.annotations] == ["n0"]
     assert before - trials.remaining < 30
+
+
+def test_a_summary_says_node_once_before_a_member_of_a_group() -> None:
+    error = ReportedError("InvalidArgumentError", "{{node a}}: because the node {{colocation_node b}} was colocated")
+    assert str(error.summary) == "InvalidArgumentError: node a: because the node b was colocated"

@@ -78,12 +78,12 @@ class Annotations:
         requested = parse_runtime_name(node.device) if node.device else None
         if requested is None:
             return (self._entry(node),) if node.device else ()
-        used = self._contributing(node, requested)
-        if used is not None:
-            return tuple(self._scope(scope) for scope in used)
         holder = self._copied_from.get(node.id)
         if holder is not None:
             return self.origins(self._graph.nodes[holder])
+        used = self._contributing(node, requested)
+        if used is not None:
+            return tuple(self._scope(scope) for scope in used)
         outer = [s for s in self._chain(node.id) if (own := _spec(s).address_space) != ANY and own.matches(requested)]
         return (self._entry(node), *(self._scope(scope) for scope in outer))
 
@@ -135,16 +135,18 @@ class Annotations:
         inside = self._graph.nodes[scope.first : scope.end]
         first_entry = takewhile(lambda node: node.location == inside[0].location, inside)
         holder = min(first_entry, key=lambda node: len(node.name))
-        if 0 < inside[0].location == inside[-1].location < scope.location:
-            return self._annotation(AnnotationKind.VARIABLE, scope.location, scope.device or "", holder, scope.first)
-        return self._annotation(AnnotationKind.SCOPE, scope.location, scope.device or "", holder)
+        is_variable = not self._is_raw and 0 < inside[0].location == inside[-1].location < scope.location
+        kind = AnnotationKind.VARIABLE if is_variable else AnnotationKind.SCOPE
+        return self._annotation_at(kind, _scope_position(scope), scope.location, scope.device or "", holder)
 
-    def _annotation(self, kind: AnnotationKind, position: int, text: str, node: Node, first: int | None = None) -> Annotation:
-        key = (kind, self._key_position(position, node.id if first is None else first), text)
+    def _annotation(self, kind: AnnotationKind, location: int, text: str, node: Node) -> Annotation:
+        return self._annotation_at(kind, self._key_position(location, node.id), location, text, node)
+
+    def _annotation_at(self, kind: AnnotationKind, position: int, location: int, text: str, node: Node) -> Annotation:
+        key = (kind, position, text)
         found = self._known.get(key)
         if found is None:
-            location = self._graph.located(position)
-            found = self._known[key] = Annotation(kind, key[1], text, node.name, location)
+            found = self._known[key] = Annotation(kind, position, text, node.name, self._graph.located(location))
         return found
 
     def _key_position(self, position: int, node_id: int) -> int:
@@ -153,8 +155,7 @@ class Annotations:
         A node gets a negative number if it has no file, is in a GraphDef, or is so far to the right in a long line that its
         column is unknown.
         """
-        is_exact = position and position % COLUMNS != COLUMNS - 1
-        return position if is_exact and not self._is_raw else -1 - node_id
+        return -1 - node_id if self._is_raw else _unique_position(position, node_id)
 
     def label_copies(self) -> Set[Annotation]:
         """Return the device annotations of nodes whose label names a node with the same request, in a GraphDef too."""
@@ -245,7 +246,7 @@ class Annotations:
             alike = [
                 scope
                 for scope in self._graph.device_scopes
-                if scope.device == annotation.text and self._key_position(scope.location, scope.first) == annotation.position
+                if scope.device == annotation.text and _scope_position(scope) == annotation.position
             ]
             return [i for s in alike for i in range(s.first, s.end) if annotation in self.origins(self._graph.nodes[i])]
         if annotation.position < 0:
@@ -276,20 +277,22 @@ class Annotations:
 
     @cached_property
     def _copied_from(self) -> dict[int, int]:
-        """The node from which each copied request comes: a request that scopes do not give, and that is another entry's too.
+        """The node from which each copied request comes, which is of another entry.
 
-        `colocate_with` copies the request of the label's node. A group (`tf.group`) of nodes with one request has it too.
+        `colocate_with` copies the request of the label's node, and hides the scopes around it. A group (`tf.group`) of nodes
+        with one request has it too, if scopes do not give it.
         """
         found: dict[int, int] = {}
-        if self._is_raw:
+        if self._is_raw and not self._graph.device_scopes:
             return found
         nodes, ids = self._graph.nodes, self._graph.ids
         for node in nodes:
-            if not node.device or self._contributing(node, parse_runtime_name(node.device) or ANY) is not None:
+            if not node.device or ("_class" not in node.attrs and node.op != "NoOp"):
                 continue
             labels = class_labels(node.attrs["_class"]) if "_class" in node.attrs else ()
             near = [ids[label] for label in labels if label in ids]
-            if node.op == "NoOp" and all(nodes[i].device == node.device for i in node.control_inputs):
+            is_group = node.op == "NoOp" and all(nodes[i].device == node.device for i in node.control_inputs)
+            if is_group and self._contributing(node, parse_runtime_name(node.device) or ANY) is None:
                 near += node.control_inputs
             source = next((i for i in near if nodes[i].device == node.device and i != node.id), None)
             if source is not None:
@@ -312,6 +315,15 @@ def _refilled(requested: DeviceName, before: DeviceName, around: DeviceName) -> 
     fields = zip(requested[:3], before[:3], around[:3], strict=True)
     job, replica, task = (new if mine == old else mine for mine, old, new in fields)
     return DeviceName(job, replica, task, requested.type, requested.id)  # type: ignore[arg-type]
+
+
+def _unique_position(position: int, node_id: int) -> int:
+    """Return a packed location that is exact, or a negative number for a node without one."""
+    return position if position and position % COLUMNS != COLUMNS - 1 else -1 - node_id
+
+
+def _scope_position(scope: DeviceScope) -> int:
+    return _unique_position(scope.location, scope.first)
 
 
 def _spec(scope: DeviceScope) -> DeviceName:

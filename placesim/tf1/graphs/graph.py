@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from types import FrameType
 from typing import Any, cast
 
@@ -161,18 +161,29 @@ class Graph(Scopes, Collections, Elements):
         """The running lines of the script and its modules, packed as `location`, the innermost first."""
         return tuple(self._running_lines(sys._getframe(1)))
 
+    def entering_line(self) -> int:
+        """Line of the script or its modules that enters the calling context, packed as `location`; 0 if a library enters it."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and frame.f_code.co_filename == contextlib.__file__:
+            frame = frame.f_back
+        return 0 if frame is None or not self.builder.graph.file else self._line_of(frame)
+
     def _running_lines(self, frame: FrameType | None) -> Iterator[int]:
-        known = self._file_numbers
         if not self.builder.graph.file:  # no file is the user's
             return
         while frame is not None:
-            file = frame.f_code.co_filename
-            number = known.get(file)
-            if number is None:
-                number = known[file] = self._file_number(file)
-            if number >= 0:
-                yield number * FILE_POSITIONS + frame.f_lineno * COLUMNS + 1
+            line = self._line_of(frame)
+            if line:
+                yield line
             frame = frame.f_back
+
+    def _line_of(self, frame: FrameType) -> int:
+        """The running line of a frame, packed as `location`; 0 if its file is not the user's."""
+        known, file = self._file_numbers, frame.f_code.co_filename
+        number = known.get(file)
+        if number is None:
+            number = known[file] = self._file_number(file)
+        return number * FILE_POSITIONS + frame.f_lineno * COLUMNS + 1 if number >= 0 else 0
 
     def _file_number(self, file: str) -> int:
         """Index of a file among the graph's files: 0 for the script, -1 for a file that is not the user's."""
@@ -205,7 +216,7 @@ class Graph(Scopes, Collections, Elements):
     def _forget_consumers(self) -> None:
         self._consumers = None
 
-    @contextmanager
+    @contextlib.contextmanager
     def as_default(self) -> Iterator[Graph]:
         """Context in which this is the default graph."""
         stack = default_graphs.entered

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from placesim.core.errors import GraphBuildError
 from placesim.graph.builder import ScopedGraphBuilder
-from placesim.graph.graph import Node
+from placesim.graph.graph import DeviceScope, Node
 from placesim.machine.device_names import DeviceName as ParsedDevice
 from placesim.machine.device_names import enclose, format_spec, parse_python_spec
 from placesim.tf1.graphs.tensor import Operation, Tensor
@@ -30,6 +30,7 @@ class Scopes:
     operation: Callable[[Node | int], Operation]
     as_graph_element: Callable[..., Any]
     as_default: Callable[[], AbstractContextManager[object]]
+    entering_line: Callable[[], int]
     running_lines: Callable[[], tuple[int, ...]]
     records_scopes: ClassVar[bool] = False
     """Whether graphs record the lines that open name scopes, for a command that reads a script."""
@@ -71,8 +72,16 @@ class Scopes:
     @contextmanager
     def device(self, device_name_or_function: object) -> Iterator[None]:
         """`tf.device` on this graph.  Raises ValueError for an invalid device."""
-        with self.builder.device(self._device_scope(device_name_or_function)):
-            yield
+        spec, core = self._device_scope(device_name_or_function), self.builder.graph
+        first, location = len(core), self.entering_line()
+        try:
+            with self.builder.device(spec):
+                yield
+        finally:
+            if location and (spec is None or isinstance(spec, ParsedDevice)):  # a function has no text
+                written = None if spec is None else format_spec(spec)
+                text = device_name_or_function if isinstance(device_name_or_function, str) else written
+                core.device_scopes.append(DeviceScope(first, len(core), text, location))
 
     def _device_scope(self, device: Any) -> Any:
         if device is None:
