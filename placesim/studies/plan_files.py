@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from placesim.core.errors import InternalError, PlacesimError, UsageError
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
     from placesim.graph.graph import Graph
     from placesim.graph.session_steps import Config, GraphFile
+    from placesim.inspection.explaining.annotations import Changes
     from placesim.inspection.snapshot import Snapshot
     from placesim.machine.options import SimulationOptions
     from placesim.placement.placer import Placement
@@ -129,19 +132,21 @@ def _patch_text(
     """Return the patch of a script, after a run of the patched script has shown where it places its nodes."""
     from placesim.formats.script_graph import read_script_graph
     from placesim.formats.sources.scripts import record_script
+    from placesim.planning.graphs.scope_edits import initializer_groups
     from placesim.studies.plan_patches import absolute_texts, patch_script
 
     assert loaded.file is not None
     graph, words = loaded.file.graph, request_words(planned.device_set)
-    patch = patch_script(graph, {edit: words[device] for edit, device in requests.edits.items()})
     where = {name: device for name, device in devices_by_name(planned).items() if name in graph.ids}
+    patch = patch_script(graph, {edit: words[device] for edit, device in requests.edits.items()}, where)
     if patch.texts:
         recorded = record_script(graph.file, options, sources=absolute_texts(patch))
         again = planned_for(read_script_graph(recorded, graph.registry), options)
     else:
         again = planned_for(loaded.file, options)
-    wrong = find_misplaced_nodes(_placed(loaded, options, again), where)
-    lines = _lines_in_the_way(graph, wrong, planned)
+    groups = initializer_groups(graph)  # they follow the variables
+    wrong = [name for name in find_misplaced_nodes(_placed(loaded, options, again), where) if name not in groups]
+    lines = _lines_in_the_way(graph, wrong, planned, patch.changes)
     others = [lines] if lines else []
     if wrong and not patch.texts:
         edits = f"got {_named('edit', patch.left)}, expected scopes that a `with` opens"
@@ -152,19 +157,24 @@ def _patch_text(
     return patch.diff()
 
 
-def _lines_in_the_way(graph: Graph, wrong: Sequence[str], planned: Placement) -> str:
-    """Return a clause about the `tf.device` lines of a script that give the nodes `wrong` other devices than planned, or ""."""
+def _lines_in_the_way(graph: Graph, wrong: Sequence[str], planned: Placement, changes: Changes = MappingProxyType({})) -> str:
+    """Return a clause about the `tf.device` lines of a script that give the nodes `wrong` other devices than planned, or "".
+
+    `changes` has the lines with a new device.
+    """
     from placesim.inspection.explaining.annotations import AnnotationKind, Annotations
     from placesim.machine.device_names import parse_python_spec, parse_runtime_name
 
     annotations, where = Annotations(graph, is_raw=True), devices_by_name(planned)
-    lines: dict[str, None] = {}
+    lines: Counter[str] = Counter()
     for name in wrong:
         device = parse_runtime_name(where[name])
         for found in annotations.origins(graph.node(name)):
-            if found.kind == AnnotationKind.SCOPE and device and not parse_python_spec(found.text).matches(device):
-                lines[f"{found.location} requests {found.text}"] = None
-    return f"{', '.join(lines)}: change or remove {'these lines' if len(lines) > 1 else 'this line'}" if lines else ""
+            text = changes.get(found, found.text)
+            if found.kind == AnnotationKind.SCOPE and device and not parse_python_spec(text).matches(device):
+                lines[f"{found.location} requests {text}"] += 1
+    told = ", ".join(f"{line} for {count:,} of these nodes" for line, count in lines.items())
+    return f"{told}: change or remove {'these lines' if len(lines) > 1 else 'this line'}" if lines else ""
 
 
 def patch_note(edits: Sequence[str], wrong: Sequence[str]) -> str:

@@ -34,7 +34,7 @@ Build the model in a script within the device function, for example:
 {freed}
 
 def planned_device(op):
-    """Return the device of an op: a planned one, or the one that it requests itself."""
+    """Return the device of an op: its own request if that counts, else the planned one; "" stands for none."""
 {held}    parts = op.name.split("/")
     scopes = ["/".join(parts[:end]) + "/" for end in range(len(parts), 0, -1)]
     for path in (op.name, *scopes, "/"):
@@ -104,17 +104,21 @@ def function_text(file: GraphFile, planned: Placement, requests: DeviceRequests,
     `file` is the graph as it was read, and `planned` its placement with the requests.
     """
     words, free = request_words(planned.device_set), requests.free
-    # the edits of scopes, if they suffice, else the requests of single nodes, else the devices of all nodes
-    ways = (
-        {path.replace("*", "/"): words[device] for path, device in requests.edits.items()},
-        {name: words[device] for name, device in requests.asked.items()},
-        {
-            name: words[device]
-            for name, device in devices_by_name(planned).items()
-            if name in file.graph.ids and _INITIALIZER not in name
-        },
-    )
-    devices, wrong = min(((way, _misplaced(file, planned, way, free)) for way in ways), key=lambda row: len(row[1]))
+    where = {
+        name: words[device]
+        for name, device in devices_by_name(planned).items()
+        if name in file.graph.ids and _INITIALIZER not in name
+    }
+    devices = {path.replace("*", "/"): words[device] for path, device in requests.edits.items()}
+    wrong = _misplaced(file, planned, devices, free)
+    if wrong:  # the fewest rows: the edits and further nodes, the requests of single nodes, or the devices of all nodes
+        ways = (
+            devices | {name: where[name] for name in wrong if name in where},
+            {name: words[device] for name, device in requests.asked.items()},
+            where,
+        )
+        tried = [(devices, wrong), *((way, _misplaced(file, planned, way, free)) for way in ways)]
+        devices, wrong = min(tried, key=lambda row: (len(row[1]), len(row[0])))
     is_all = "*" in free
     text = _FILE.format(
         name=re.sub(r'["\\]', "'", requests.name),

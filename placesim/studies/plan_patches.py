@@ -1,4 +1,4 @@
-"""A plan as a patch that adds `tf.device` to the lines of a script that open scopes and make nodes."""
+"""A plan as a patch of a script: new devices in its `tf.device` lines, and `tf.device` where it opens scopes or makes nodes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import json
 import os
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from itertools import chain
@@ -16,6 +16,8 @@ from typing import NamedTuple
 from placesim.core.grouped import grouped
 from placesim.graph.graph import Graph
 from placesim.graph.node_patterns import enclosing_scopes
+from placesim.inspection.explaining.annotations import Annotation, AnnotationKind, Annotations
+from placesim.machine.device_names import ANY, SHORT_TYPES, DeviceName, enclose, parse_python_spec, parse_runtime_name
 
 _INDENT = "    "
 _NO_NEWLINE = "\\ No newline at end of file\n"
@@ -25,10 +27,16 @@ Devices = Mapping[str, str]
 
 @dataclass
 class ScriptPatch:
-    """Changed texts of a script and its modules, by file path, and the scopes of the edits that no line can express."""
+    """A patch of a script and its modules.
+
+    - `texts`: the old and the new text by file path.
+    - `left`: the scopes of the edits that no line can express.
+    - `changes`: the new devices of the script's own `tf.device` lines.
+    """
 
     texts: dict[str, tuple[str, str]] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
+    changes: dict[Annotation, str] = field(default_factory=dict)
 
     def diff(self) -> str:
         """Return the unified diff, for `patch -p0` in the current folder."""
@@ -40,25 +48,141 @@ def _file_diff(path: str, before: str, after: str) -> Iterator[str]:
         yield line if line.endswith("\n") else f"{line}\n{_NO_NEWLINE}"
 
 
-def patch_script(graph: Graph, devices: Devices) -> ScriptPatch:
-    """Return the changes of a script after which the nodes of each edit request its device."""
+def patch_script(graph: Graph, devices: Devices, planned: Mapping[str, str] | None = None) -> ScriptPatch:
+    """Return the changes of a script after which its nodes request their devices.
+
+    `devices` are those of edits, and `planned` the full names of the devices by node. The device of a `tf.device` line of the
+    script changes if the plan has one device for all nodes to which it applies, or for those that no edit moves. An edit adds
+    nothing if the script's own lines then request its device for all of its nodes.
+    """
     found = ScriptPatch()
-    lines, left = _lines_of_edits(graph, devices)
-    found.left += left
-    by_file = grouped((line.file, line) for line in lines)
-    for path, rows in by_file.items():
-        try:
-            before = Path(path).read_bytes().decode()
-            editor = _SourceEditor(before)
-        except (OSError, SyntaxError, ValueError):
-            found.left += [edit for row in rows for edit in row.devices]
-            continue
-        for row in sorted(rows, key=lambda row: row.number):
-            if not editor.add(row):
-                found.left += row.devices
-        found.texts[path] = before, editor.text()
-    found.texts = {path: pair for path, pair in found.texts.items() if pair[0] != pair[1]}
+    editors = _Editors()
+    own = _OwnLines(graph, devices, planned or {})
+    found.changes = {line: text for line, text in own.changes().items() if editors.change(line, text)}
+    held = own.held_edits(found.changes)
+    lines, found.left = _lines_of_edits(graph, devices, held)
+    for row in sorted(lines, key=lambda row: (row.file, row.number)):
+        editor = editors.of_file(row.file)
+        if editor is None or not editor.add(row):
+            found.left += row.devices
+    found.texts = editors.changed_texts()
     return found
+
+
+class _OwnLines:
+    """The `tf.device` lines of a script, and the nodes to which they apply.
+
+    `devices` are those of edits by path, and `planned` the full names of the planned devices by node.
+    """
+
+    def __init__(self, graph: Graph, devices: Devices, planned: Mapping[str, str]) -> None:
+        annotations = Annotations(graph, is_raw=True)
+        self._devices = devices
+        self._wanted = {name: parse_runtime_name(device) or ANY for name, device in planned.items()}
+        self._origins = {node.name: annotations.origins(node) for node in graph.nodes if node.name in planned}
+
+    def changes(self) -> dict[Annotation, str]:
+        """Return the new device of each line that should have another one."""
+        applies = grouped((line, (name, part)) for name in self._origins for line, part in self._parts(name, {}))
+        found = {}
+        for line, rows in applies.items():
+            wanted = [_limited(self._wanted[name], part) for name, part in rows]
+            others = [_limited(self._wanted[name], part) for name, part in rows if not _around(name, self._devices)]
+            spec = _merged(wanted) or _merged(others)
+            if spec is not None and (text := _with_device(line.text, spec)) != line.text:
+                found[line] = text
+        return found
+
+    def held_edits(self, changes: Mapping[Annotation, str]) -> set[str]:
+        """Return the edits all of whose nodes request the planned device by the script's own lines, with their new devices."""
+        found = set()
+        for path in self._devices:
+            names = [name for name in self._wanted if _around(name, {path: ""}) and "/Initializer/" not in name]
+            if names and all(self._is_held(name, changes) for name in names):
+                found.add(path)
+        return found
+
+    def _is_held(self, name: str, changes: Mapping[Annotation, str]) -> bool:
+        merged = ANY
+        for _, part in self._parts(name, changes):
+            merged = enclose(merged, part)
+        return merged.id is not None and merged.matches(self._wanted[name])
+
+    def _parts(self, name: str, changes: Mapping[Annotation, str]) -> Iterator[tuple[Annotation, DeviceName]]:
+        """Yield the lines that apply to a node, each with the fields of the node's request that come from it."""
+        merged = ANY
+        for line in self._origins[name]:
+            if line.kind != AnnotationKind.SCOPE or line.location is None:
+                return
+            before, merged = merged, enclose(merged, parse_python_spec(changes.get(line, line.text)))
+            pairs = zip(merged, before, strict=True)
+            yield line, DeviceName(*(new if old is None else None for new, old in pairs))  # type: ignore[arg-type]
+
+
+def _limited(device: DeviceName, part: DeviceName) -> DeviceName:
+    """Return the fields of a device that `part` sets."""
+    return DeviceName(*(one if own is not None else None for one, own in zip(device, part, strict=True)))  # type: ignore[arg-type]
+
+
+def _merged(specs: Sequence[DeviceName]) -> DeviceName | None:
+    """Return the fields that any of the names sets; None if two names set a field to different values, or without names."""
+    merged = ANY
+    for spec in set(specs):
+        if not merged.is_compatible_with(spec):
+            return None
+        merged = enclose(merged, spec)
+    return merged if specs else None
+
+
+def _with_device(text: str, spec: DeviceName) -> str:
+    """Return the text of a device with the values of `spec` in place of its own; the text sets all fields of `spec`."""
+    if spec == _limited(parse_python_spec(text), spec):
+        return text
+    return "/".join(_with_value(part.split(":"), spec) for part in text.split("/"))
+
+
+def _with_value(words: list[str], spec: DeviceName) -> str:
+    """Return a part of a device's text, given as words such as `gpu` and `0`, with the value of `spec` if it has one."""
+    *_, last = words
+    number = last if spec.id is None else str(spec.id)
+    match words:
+        case ["job" | "replica" | "task" as key, _] if (value := spec._asdict()[key]) is not None:
+            return f"{key}:{value}"
+        case ["device", kind, _]:
+            return f"device:{spec.type or kind}:{number}"
+        case [kind, *tail] if kind.upper() in SHORT_TYPES:
+            new = spec.type or kind
+            return ":".join([new.lower() if kind.islower() else new, *([number] if tail else [])])
+    return ":".join(words)
+
+
+class _Editors:
+    """The editors of a script's files by path, made when they are first needed."""
+
+    def __init__(self) -> None:
+        self._editors: dict[str, tuple[str, _SourceEditor] | None] = {}
+
+    def of_file(self, path: str) -> _SourceEditor | None:
+        """Return the editor of a file; None if the file cannot be read or parsed."""
+        if path not in self._editors:
+            try:
+                before = Path(path).read_bytes().decode()
+                self._editors[path] = before, _SourceEditor(before)
+            except (OSError, SyntaxError, ValueError):
+                self._editors[path] = None
+        found = self._editors[path]
+        return found and found[1]
+
+    def change(self, line: Annotation, text: str) -> bool:
+        """Change the device of a script's own line. Return whether that was possible."""
+        assert line.location is not None
+        editor = self.of_file(line.location.file)
+        return editor is not None and editor.change(line.location.line, line.text, text)
+
+    def changed_texts(self) -> dict[str, tuple[str, str]]:
+        """Return the old and the new text of each changed file."""
+        pairs = {path: (found[0], found[1].text()) for path, found in self._editors.items() if found}
+        return {path: pair for path, pair in pairs.items() if pair[0] != pair[1]}
 
 
 class _Line(NamedTuple):
@@ -70,8 +194,8 @@ class _Line(NamedTuple):
     is_shared: bool
 
 
-def _lines_of_edits(graph: Graph, devices: Devices) -> tuple[list[_Line], list[str]]:
-    """Return the line for each edit, and the edits without one.
+def _lines_of_edits(graph: Graph, devices: Devices, held: Set[str]) -> tuple[list[_Line], list[str]]:
+    """Return the line for each edit that is not in `held`, and the edits without one.
 
     The line is the innermost running line under which only nodes of edits of the same device were made. If there is none, it is
     the line that opened the scope, and is shared with other scopes.
@@ -81,6 +205,8 @@ def _lines_of_edits(graph: Graph, devices: Devices) -> tuple[list[_Line], list[s
     shared: dict[int, dict[str, str]] = {}
     left = []
     for path, device in devices.items():
+        if path in held:
+            continue
         lines = graph.scope_lines.get(path) or _own_line(graph, path)
         whole = (line for line in lines if all(device in _around(name, devices) for name in made[line]))
         line = next(whole, None)
@@ -121,7 +247,7 @@ def _around(name: str, devices: Devices) -> list[str]:
 
 
 class _SourceEditor:
-    """Adds `tf.device` to statements of a file. Raises SyntaxError for a text that Python cannot parse."""
+    """Adds `tf.device` to statements of a file, and changes devices. Raises SyntaxError for a text that Python cannot parse."""
 
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines(True)
@@ -130,24 +256,45 @@ class _SourceEditor:
         self._statements = list(_statements(tree.body))
         self._items: dict[tuple[int, int], str] = {}
         """The new item of a `with`, by the line and the byte of the line at which it is inserted."""
+        self._devices: dict[tuple[int, int], tuple[int, str]] = {}
+        """The end and the new text of each changed device, by the line and the byte of the line at which it begins."""
         self._blocks: dict[int, tuple[int, str]] = {}
         """The last statement and the device of each new block, by its first statement."""
 
     def add(self, row: _Line) -> bool:
         """Add the device of a line. Return whether that was possible."""
-        around = [
-            number
-            for number, (statement, _) in enumerate(self._statements)
-            if statement.lineno <= row.number <= (statement.end_lineno or 0)
-        ]
-        if self._tensorflow is None or not around:
+        innermost = self._innermost(row.number)
+        if self._tensorflow is None or innermost is None:
             return False
-        statement, _ = self._statements[around[-1]]
+        statement, _ = self._statements[innermost]
         if isinstance(statement, ast.With) and row.number < statement.body[0].lineno:
             return self._add_item(statement, row)
         if row.is_shared or hasattr(statement, "body") or hasattr(statement, "cases"):
             return False
-        return self._add_block(around[-1], next(iter(row.devices.values())))
+        return self._add_block(innermost, next(iter(row.devices.values())))
+
+    def change(self, line: int, device: str, new: str) -> bool:
+        """Change the only string `device` in a `device(...)` of the `with` at a line. Return whether there is one."""
+        innermost = self._innermost(line)
+        statement = None if innermost is None else self._statements[innermost][0]
+        if not isinstance(statement, ast.With) or line >= statement.body[0].lineno:
+            return False
+        found = [text for item in statement.items for text in _device_texts(item.context_expr) if text.value == device]
+        if len(found) != 1 or found[0].lineno != found[0].end_lineno:
+            return False
+        (text,) = found
+        assert text.end_col_offset is not None
+        raw = self._lines[text.lineno - 1].encode()[text.col_offset : text.end_col_offset].decode()
+        if raw not in (f"'{device}'", f'"{device}"'):
+            return False
+        self._devices[text.lineno, text.col_offset] = text.end_col_offset, f"{raw[0]}{new}{raw[0]}"
+        return True
+
+    def _innermost(self, line: int) -> int | None:
+        """Return the number of the innermost statement around a line; None if there is none."""
+        rows = enumerate(self._statements)
+        around = [number for number, (one, _) in rows if one.lineno <= line <= (one.end_lineno or 0)]
+        return around[-1] if around else None
 
     def _add_item(self, statement: ast.With, row: _Line) -> bool:
         last = statement.items[-1]
@@ -185,16 +332,17 @@ class _SourceEditor:
     def text(self) -> str:
         """Return the changed text."""
         lines = self._lines[:]
-        for (line, column), item in self._items.items():
+        inserted = {place: (place[1], item) for place, item in self._items.items()}
+        for (line, column), (end, item) in sorted((inserted | self._devices).items(), reverse=True):
             raw = lines[line - 1].encode()
-            lines[line - 1] = (raw[:column] + item.encode() + raw[column:]).decode()
+            lines[line - 1] = (raw[:column] + item.encode() + raw[end:]).decode()
         for first, (last, device) in sorted(self._blocks.items(), reverse=True):
-            begin, end = self._statements[first][0].lineno - 1, self._statements[last][0].end_lineno
-            block = lines[begin:end]
+            begin, after = self._statements[first][0].lineno - 1, self._statements[last][0].end_lineno
+            block = lines[begin:after]
             margin = block[0][: len(block[0]) - len(block[0].lstrip())]
             newline = "\r\n" if block[0].endswith("\r\n") else "\n"
             head = f"{margin}with {self._tensorflow}.device({json.dumps(device)}):{newline}"
-            lines[begin:end] = [head, *(textwrap.indent(line, _INDENT) for line in block)]
+            lines[begin:after] = [head, *(textwrap.indent(line, _INDENT) for line in block)]
         return "".join(lines)
 
 
@@ -210,6 +358,14 @@ def _blocks_of(statement: ast.AST) -> Iterable[Sequence[ast.stmt]]:
     blocks = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
     parts = [*getattr(statement, "handlers", []), *getattr(statement, "cases", [])]
     return [*blocks, *(part.body for part in parts)]
+
+
+def _device_texts(call: ast.expr) -> list[ast.Constant]:
+    """Return the strings that are arguments of a call such as `tf.device("/gpu:0")`."""
+    if not isinstance(call, ast.Call) or getattr(call.func, "attr", getattr(call.func, "id", "")) != "device":
+        return []
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    return [one for one in arguments if isinstance(one, ast.Constant) and isinstance(one.value, str)]
 
 
 def _tensorflow_name(tree: ast.Module) -> str | None:

@@ -170,3 +170,116 @@ def test_lines_of_a_script_and_its_modules_get_devices_where_scopes_are_opened(t
     apart = patch_script(loaded.file.graph, {"two/": "/gpu:1", "three/": "/gpu:0"}).texts[str(tmp_path / "layers.py")][1]
     first = 'with tf.device("/gpu:1"):\n    two = parts.layer("two",\n        one)\n'
     assert f'{first}with tf.device("/gpu:0"):\n    three =' in apart
+
+
+OWN_LINES = """\
+import tensorflow as tf
+
+with tf.device("/gpu:0"), tf.variable_scope("text"):
+    x = tf.ones([64, 64], name="x")
+    with tf.device('/cpu:0'):
+        weights = tf.get_variable("weights", [64, 64])
+    y = tf.matmul(x, weights, name="y")
+with tf.device("/job:localhost/gpu:1"), tf.name_scope("head"):
+    z = tf.matmul(y, y, name="z")
+for i in range(2):
+    with tf.device("/gpu:%d" % i), tf.name_scope("tower_%d" % i):
+        z = tf.matmul(z, z, name="product")
+with tf.device("/gpu:0"):
+    for name in "left", "right":
+        with tf.name_scope(name):
+            z = tf.matmul(z, z, name="product")
+with tf.Session() as sess:
+    sess.run(tf.global_variables_initializer())
+    sess.run(z)
+"""
+LAYERS_AS_GRAPH = """\
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [8192, 512]}
+  - {op: Placeholder, name: signal, dtype: float32, shape: [256, 128, 128, 1]}
+  - scope: text
+    nodes:
+      - {variable: w, shape: [512, 512]}
+      - {op: MatMul, name: a, inputs: [x, w]}
+      - {op: MatMul, name: b, inputs: [a, w]}
+      - {op: Mean, name: c, inputs: [b, [0, 1]]}
+  - scope: wave
+    nodes:
+      - {variable: k1, shape: [5, 5, 1, 32]}
+      - {op: Conv2D, name: conv1, inputs: [signal, k1], attrs: {strides: [1, 2, 2, 1], padding: SAME}}
+      - {op: Relu, name: relu1, inputs: [conv1]}
+      - {variable: k2, shape: [3, 3, 32, 64]}
+      - {op: Conv2D, name: conv2, inputs: [relu1, k2], attrs: {strides: [1, 2, 2, 1], padding: SAME}}
+      - {op: Relu, name: relu2, inputs: [conv2]}
+      - {op: Mean, name: pooled, inputs: [relu2, [0, 1, 2, 3]]}
+  - {op: AddV2, name: loss, inputs: [text/c, wave/pooled]}
+  - {train: {minimize: loss, optimizer: {Adam: {learning_rate: 0.001}}}, name: train}
+run: [{fetch: [train]}]
+"""
+RUNTIME = "/job:localhost/replica:0/task:0/device:"
+
+
+def test_a_patch_changes_the_own_device_lines_of_a_script_and_adds_none_that_says_the_same(tmp_path: Path) -> None:
+    script = tmp_path / "own.py"
+    script.write_text(OWN_LINES)
+    loaded = load(script)
+    assert loaded.file is not None, loaded.error
+    graph = loaded.file.graph
+    moved = {"head/z": "GPU:0", "right/product": "GPU:1", "tower_0/product": "GPU:1"}
+    moved |= dict.fromkeys(("text/x/shape_as_tensor", "text/x/Const", "text/x", "text/y"), "GPU:1")
+    own = {node.name: node.device.rpartition(":")[0][-3:] + node.device[-2:] for node in graph.nodes if node.device}
+    planned = {name: f"{RUNTIME}{moved.get(name, device)}" for name, device in own.items()}
+    edits = {"head/": "/gpu:0", "text/x/": "/gpu:1", "text/y/": "/gpu:1", "right/": "/gpu:1"}
+    patch = patch_script(graph, edits, planned)
+    ((_, after),) = patch.texts.values()
+    changed = [pair for pair in zip(OWN_LINES.splitlines(), after.splitlines(), strict=True) if pair[0] != pair[1]]
+    assert changed == [
+        ('with tf.device("/gpu:0"), tf.variable_scope("text"):', 'with tf.device("/gpu:1"), tf.variable_scope("text"):'),
+        (
+            'with tf.device("/job:localhost/gpu:1"), tf.name_scope("head"):',
+            'with tf.device("/job:localhost/gpu:0"), tf.name_scope("head"):',
+        ),
+        (
+            "        with tf.name_scope(name):",
+            '        with tf.name_scope(name), tf.device({"right/": "/gpu:1"}'
+            '.get(tf.get_default_graph().get_name_scope() + "/", "")):',
+        ),
+    ]
+    script.write_text(after)
+    again = load(script).file
+    assert again is not None
+    missed = {node.name for node in again.graph.nodes if node.name in own and not planned[node.name].endswith(node.device[-5:])}
+    assert missed == {"tower_0/product"}  # the device of its line is not a plain text
+
+
+@pytest.mark.slow
+def test_a_script_with_its_own_device_lines_takes_the_planned_time_with_its_patch(tmp_path: Path) -> None:
+    text = MODEL.replace(
+        'hidden = dense(hidden, 2048, "two")', 'with tf.device("/gpu:1"):\n        hidden = dense(hidden, 2048, "two")'
+    ).replace("minimize(loss)", "minimize(loss, colocate_gradients_with_ops=True)")
+    (tmp_path / "model.py").write_text(text)
+    options = (*MACHINE, *FEW, "--free-all", "--changes", "0", "--output", "plan.patch")
+    ended = run_warm(tmp_path, "plan", "model.py", *options)
+    assert ended.code == 0, ended.complaint
+    assert ended.complaint.partition("\n")[2] == ""
+    told = json.loads(ended.output)
+    _apply(tmp_path, "plan.patch")
+    assert (tmp_path / "model.py").read_text() == text.replace("/gpu:1", "/gpu:0")
+    assert _step_seconds(tmp_path, "model.py") == told["seconds"]
+
+
+@pytest.mark.slow
+def test_a_device_function_of_a_graph_file_has_the_edits_and_the_nodes_that_they_leave_apart(tmp_path: Path) -> None:
+    (tmp_path / "layers.yaml").write_text(LAYERS_AS_GRAPH)
+    arguments = (*MACHINE, *FEW, "--by", "scope", "--changes", "1", "--output", "planned.py")
+    ended = run_warm(tmp_path, "plan", "layers.yaml", *arguments)
+    assert ended.code == 0, ended.complaint
+    assert ended.complaint == ""
+    (edit,) = json.loads(ended.output)["edits"]
+    found: dict[str, Any] = {}
+    exec((tmp_path / "planned.py").read_text(), found)
+    rows = list(found["DEVICES"].items())
+    device, other = ("/gpu:0", "/gpu:1") if edit["device"] == "GPU:0" else ("/gpu:1", "/gpu:0")
+    assert rows[:2] == [(f"gradients/{edit['path']}", device), (edit["path"], device)]
+    assert all(row[0].startswith((edit["path"], f"gradients/{edit['path']}")) for row in rows)
+    assert {row[1] for row in rows[2:]} == {other}  # nodes in these scopes that the plan leaves where they are

@@ -236,8 +236,8 @@ def plan_command(
 
     GRAPH is any graph that `run` reads.  A plan respects kernels, colocation groups, memory limits and requested devices
     (unless freed).  It is simulated and compared with other placements: TensorFlow's placement with and without the graph's
-    device requests, all nodes on one device, and round robin.  The output graph has only the device requests that
-    TensorFlow needs to reproduce the plan.
+    device requests, all nodes on one device, and round robin.  The output graph is the input with as few
+    changed device requests as possible.
 
     --strategies simulates several variants of a training graph: on one device, placed by a plan, and rewritten as by
     `parallelize` (data parallelism, pipelines, recomputation).  The output is the graph of the fastest strategy that fits.
