@@ -10,8 +10,6 @@ import numpy as np
 from placesim.planning.problem import Plan, PlanningProblem
 
 _Array = np.ndarray
-
-
 _Ends = dict[int, int]
 """The devices that hold a tensor from its beginning on, with the place of the moment at which each frees it."""
 

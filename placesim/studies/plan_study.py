@@ -362,7 +362,9 @@ class _Planner:
                 found.less_room = ", less memory"
             elif tried:
                 found.fits = True
-            self._find_fitting()
+            # low peaks are the same after each search
+            if self._is_searched_within_limits and not number:
+                self._find_fitting()
 
     def _rounds(self, found: _Found) -> Iterator[Effort]:
         """Yield the efforts of searches: each has twice the work or time of the previous one, and the last has the rest.

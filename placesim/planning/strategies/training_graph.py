@@ -221,7 +221,9 @@ def find_conditional_nodes(graph: Graph) -> frozenset[int]:
         depth[number] = max((depth[source] for source in (*node.input_nodes, *node.control_inputs)), default=0)
         if frames[number] is None:  # in a loop, the same ops end iterations
             depth[number] += (node.op in SWITCHES) - (node.op in MERGES)
-    return frozenset(node.id for node in graph.nodes if depth[node.id] > 0 or (frames[node.id] and node.op not in EXITS))
+    # the exits of a loop run outside, which may be another loop
+    around = [frame.parent if frame and node.op in EXITS else frame for node, frame in zip(graph.nodes, frames, strict=True)]
+    return frozenset(node.id for node in graph.nodes if depth[node.id] > 0 or around[node.id])
 
 
 def _is_shared(graph: Graph, node: Node, sources: frozenset[int]) -> bool:

@@ -15,7 +15,9 @@ from placesim.machine.options import SimulationOptions, make_options
 from placesim.placement.session_placer import SessionPlacer
 from placesim.planning.graphs.plan_annotations import clear_requests
 from placesim.planning.graphs.plan_comparison import BY_NODE, BY_SCOPE, Aim, PlanMeasure, PlanStudy
+from placesim.planning.methods.memory_packing import pack_by_memory
 from placesim.planning.portfolio import Effort
+from placesim.planning.problem import Plan, PlanningProblem
 from placesim.studies.plan_study import study_plan
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 from placesim.studies.time_study import study_time
@@ -327,3 +329,23 @@ def test_placements_with_the_least_peak_are_sought_if_no_split_fits() -> None:
         assert ("least memory" in placed) == (study is studies[0])
     least = next(placed for placed in studies[0].placements if placed.label == "least memory")
     assert max(study.value for study in studies) <= least.seconds < placed["all on CPU:0"].seconds
+
+
+@pytest.mark.slow
+def test_placements_with_the_least_peak_are_sought_once_if_nothing_fits_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    sought: list[int] = []
+
+    def pack(problem: PlanningProblem) -> list[Plan]:
+        sought.append(len(problem.tasks))
+        return pack_by_memory(problem)
+
+    monkeypatch.setattr("placesim.studies.plan_study.pack_by_memory", pack)
+    nodes: list[dict[str, Any]] = [{"variable": "w", "shape": [9000, 1024, 1024], "initializer": "zeros"}]
+    nodes += [{"op": "Sum", "name": f"total{number}", "inputs": ["w", [0, 1, 2]]} for number in range(12)]
+    nodes += [{"op": "AddN", "name": "all", "inputs": [f"total{number}" for number in range(12)]}, {"initializer": "init"}]
+    devices = {"cpu": 1, "gpu": {"count": 2, "model": "Tesla V100-SXM2-16GB"}}
+    graph = {"devices": devices, "nodes": nodes, "run": [{"fetch": ["init"]}, {"fetch": ["all"]}]}
+    for by in (BY_SCOPE, BY_NODE):
+        sought.clear()
+        plan(graph, effort=Effort(evaluations=900, jobs=1), aim=Aim(by=by))
+        assert len(sought) == 1

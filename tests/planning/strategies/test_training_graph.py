@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from placesim.formats.sources.loading import load
 from placesim.graph.graph import TensorRef
 from placesim.machine.options import make_options
 from placesim.planning.strategies.rewriting import MAX_PARTS, Strategy, rewrite_training
-from placesim.planning.strategies.training_graph import find_training
+from placesim.planning.strategies.training_graph import find_conditional_nodes, find_training
 from tests.planning.strategies.models import OPTIMIZERS, Document, dense, loaded, node, placeholder, variable
+from tests.planning.strategies.test_replication import script
 from tests.processes import ROOT
 
 TRAIN: Document = {"train": {"minimize": "loss", "optimizer": OPTIMIZERS["gradient descent"]}}
@@ -131,3 +133,23 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], expected: str) -> 
 
 def test_as_many_parts_as_are_allowed() -> None:
     assert Strategy(replicas=MAX_PARTS // 2, accumulate=2).parts == MAX_PARTS
+
+
+NESTED = """
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+tf.disable_control_flow_v2()
+inner = lambda i, h: tf.while_loop(lambda j, h: j < 2, lambda j, h: (j + 1, -h), (i, h))
+loop = tf.while_loop(lambda i, h: i < 2, inner, (0, tf.ones([2])))
+with tf.Session() as session:
+    session.run(loop)
+"""
+
+
+@pytest.mark.slow
+def test_the_exits_of_a_loop_in_a_loop_may_run_several_times(tmp_path: Path) -> None:
+    graph = script(tmp_path / "nested.py", NESTED).file.graph  # type: ignore[union-attr]
+    conditional = find_conditional_nodes(graph)
+    exits = [node.id in conditional for node in graph.nodes if node.op == "Exit"]
+    assert sorted(exits) == [False, False, True, True]
