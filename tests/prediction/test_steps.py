@@ -432,6 +432,15 @@ def test_a_step_and_what_goes_in_and_out_cost_their_own() -> None:
         assert seconds(**{name: 1e-3}) - once == pytest.approx(count * 1e-3)
 
 
+def test_the_ends_of_functions_are_neither_fed_nor_fetched() -> None:
+    def seconds(**figures: float) -> float:
+        return study(called(3), profile=changed(profile_of(cores=1), **figures)).step.seconds
+
+    once = seconds()
+    assert seconds(fed=1e-3) - once == pytest.approx(1e-3)
+    assert seconds(fetched=1e-3) - once == pytest.approx(1e-3)
+
+
 def test_a_given_matrix_that_no_cache_holds_takes_longer_and_an_output_does_not() -> None:
     def seconds(count: int, *, is_made: bool) -> float:
         given = [{"op": "Placeholder", "name": f"w{i}", "dtype": "float32", "shape": [64, 64]} for i in range(count)]
