@@ -98,7 +98,7 @@ def test_rules_are_texts_or_mappings_and_a_policy_a_file_or_its_content(tmp_path
     ]
     assert [report.rules for report in found] == [("no-soft-fallback", "max-transfers")] * 4
     assert [[str(finding.message) for finding in report.findings] for report in found] == [
-        ["2 transfers, limit 0; largest: a:0 to GPU:1 (8 bytes), b:0 to CPU:0 (8 bytes)"]
+        ["2 transfers, limit 0; largest: a:0 to GPU:1 (8 bytes), b:0 to CPU:0 (8 bytes); the rule `baseline` names new ones"]
     ] * 4
     assert not found[0].is_kept
     assert found[0].sarif()["runs"][0]["results"][0]["ruleId"] == "max-transfers"

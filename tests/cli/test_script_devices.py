@@ -16,7 +16,7 @@ with tf.device("/gpu:1"), tf.variable_scope("dense"):
         w = tf.get_variable("w", [4, 4])
     y = tf.matmul(x, w, name="y")
 loss = tf.reduce_mean(y, name="loss")
-tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss, colocate_gradients_with_ops=True)
+tf.train.MomentumOptimizer(0.1, momentum=0.9).minimize(loss, colocate_gradients_with_ops=True)
 """
 
 

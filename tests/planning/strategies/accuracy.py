@@ -83,9 +83,9 @@ with tf.Session() as session:
 """
 """A transformer whose optimizer writes its ops by TensorFlow's API."""
 _CLASSES = {
-    "gradient descent": "tf.train.GradientDescentOptimizer(0.05)",
-    "momentum": "tf.train.MomentumOptimizer(0.01, 0.9)",
-    "adam": "tf.train.AdamOptimizer(0.01)",
+    "gradient descent": "tf.train.GradientDescentOptimizer(learning_rate=0.05)",
+    "momentum": "tf.train.MomentumOptimizer(learning_rate=0.01, momentum=0.9)",
+    "adam": "tf.train.AdamOptimizer(learning_rate=0.01)",
 }
 
 

@@ -113,7 +113,7 @@ for is_first in (True, False):
 loss = tf.reduce_mean(tf.square(tf.layers.dense(tf.layers.dense(h, 6, tf.tanh), 2)))
 train = tf.train.MomentumOptimizer(1e-2, 9e-1).minimize(loss)
 with tf.control_dependencies([train]):
-    train = tf.train.ExponentialMovingAverage(0.9).apply(tf.trainable_variables())
+    train = tf.train.ExponentialMovingAverage(decay=0.9).apply(tf.trainable_variables())
 with tf.Session() as session:
     session.run(tf.global_variables_initializer())
     session.run([loss, train], {x: np.random.RandomState(1).randn(8, 6)})
