@@ -68,8 +68,9 @@ class KeptTensors:
             largest = max(largest, shapes.moved_bytes)
             node = site.instruction.node
             for number in self._inputs(site, execution):
+                key = id(site.program), node.input_nodes[number], node.input_slots[number]
                 read = min(shapes.moved_bytes, num_bytes(execution.inputs[number : number + 1]))
-                sizes[id(site.program), node.input_nodes[number], node.input_slots[number]] = read
+                sizes[key] = max(read, sizes.get(key, 0))
         self.step_bytes = sum(sizes.values()) + largest
 
     def shapes(self, site: Site, execution: Execution) -> NodeShapes:
