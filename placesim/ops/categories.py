@@ -87,6 +87,8 @@ OWNED_OUTPUTS = frozenset(("Const", "VarHandleOp"))
 """Ops whose kernel allocates the output when the kernel is created."""
 ASSIGNMENTS = ("Assign", "AssignVariableOp")
 """Ops that set a variable, for instance to a restored tensor."""
+INITIALIZATION_QUERIES = ("IsVariableInitialized", "VarIsInitializedOp")
+"""Ops that ask whether a variable has a value."""
 IDENTITIES = ("Identity", "RefIdentity")
 """Ops that pass their input on; the placer may put them on the input's device (6.3 B2)."""
 IDENTITIES_BY_SLOT = ("Identity", "IdentityN")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,7 +10,7 @@ from placesim.core.errors import PlacesimError
 from placesim.machine.inventory import Device
 from placesim.prediction.cost_formulas import machine_of, start_seconds, work_family
 from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
-from placesim.prediction.node_shapes import node_shapes, num_bytes
+from placesim.prediction.node_shapes import KeptTensors, node_shapes, num_bytes
 from placesim.prediction.step_tasks import PlacedKernel, StepCosts, count_operations
 from placesim.runtime.accounting.node_sites import Site
 from placesim.runtime.partitioning.memory_types import MemoryTypes, memory_types
@@ -114,7 +114,7 @@ class NodeCosts:
         self._prepared = prepared
         self._steps = steps
         self._runs: dict[str, _Run] | None = None
-        self._shapes_of: dict[int, Callable[[Site, Execution], NodeShapes]] = {}
+        self._kept: dict[int, KeptTensors] = {}
 
     def of(self, name: str, device_types: Sequence[str]) -> NodeCostEstimate | None:
         """Return a node's cost on its device and on all others of these types; None if no step runs it."""
@@ -179,11 +179,11 @@ class NodeCosts:
         registry = run.prepared.client.graph.registry
         memory = memory_types(registry, run.node.signature, device.type)
         parts = []
-        if run.step not in self._shapes_of:
-            self._shapes_of[run.step] = self._costs.shapes_of(self._steps[run.step])
+        if run.step not in self._kept:
+            self._kept[run.step] = self._costs.kept_tensors(self._steps[run.step])
         for execution in run.executions:
             site = _site(execution)
-            shapes = self._shapes_of[run.step](site, execution)
+            shapes = self._kept[run.step].shapes(site, execution)
             kernel = self._costs.kernel_on(place, site, shapes, memory.outputs)
             parts.append((kernel, _bounds(kernel, shapes, place), tuple(self._transfers(run, execution, device, memory))))
         kernels = [kernel for kernel, _, _ in parts]

@@ -8,15 +8,16 @@ from math import prod
 from placesim.core.dtypes import FLOAT
 from placesim.graph.graph import Graph
 from placesim.ops.attributes import Attrs
-from placesim.ops.categories import VARIABLES
+from placesim.ops.categories import CONSTANTS, VARIABLES
 from placesim.ops.kernels import cost_of
 from placesim.ops.kernels.cost_model import DISPATCH, VIEW
 from placesim.ops.kernels.kernel import Kernel
 from placesim.prediction.node_work import NodeShapes
 from placesim.runtime.accounting.node_sites import Site
+from placesim.runtime.partitioning.pruning import is_step_end
 from placesim.runtime.recording.recorder import Execution, TypedShape
 
-_ROOTS = frozenset(("Const", "_Arg", *VARIABLES))
+_ROOTS = frozenset((*CONSTANTS, *VARIABLES))
 _PASSING = (DISPATCH.kind, VIEW.kind)
 
 
@@ -49,7 +50,7 @@ def num_bytes(shapes: Sequence[TypedShape]) -> int:
 
 
 class KeptTensors:
-    """The tensors that a step reads and does not make.
+    """The tensors that a step reads and does not make; none, if it is constructed without executions.
 
     `step_bytes` is the size in bytes of the data that is accessed between two reads of such a tensor: all of these tensors, and
     the data of the largest kernel.
@@ -67,14 +68,18 @@ class KeptTensors:
             largest = max(largest, shapes.moved_bytes)
             node = site.instruction.node
             for number in self._inputs(site, execution):
+                key = id(site.program), node.input_nodes[number], node.input_slots[number]
                 read = min(shapes.moved_bytes, num_bytes(execution.inputs[number : number + 1]))
-                sizes[id(site.program), node.input_nodes[number], node.input_slots[number]] = read
+                sizes[key] = max(read, sizes.get(key, 0))
         self.step_bytes = sum(sizes.values()) + largest
 
     def shapes(self, site: Site, execution: Execution) -> NodeShapes:
         """Return the shapes of a node in one of the step's executions, including the bytes of kept tensors."""
-        kept = num_bytes([execution.inputs[number] for number in self._inputs(site, execution)])
-        return node_shapes(site, execution)._replace(kept_bytes=kept, step_bytes=self.step_bytes)
+        return node_shapes(site, execution)._replace(kept_bytes=self.read_bytes(site, execution), step_bytes=self.step_bytes)
+
+    def read_bytes(self, site: Site, execution: Execution) -> int:
+        """Return the bytes of the kept tensors among a node's inputs."""
+        return num_bytes([execution.inputs[number] for number in self._inputs(site, execution)]) if self.step_bytes else 0
 
     def _inputs(self, site: Site, execution: Execution) -> Iterator[int]:
         """Yield the numbers of the node's inputs that are kept tensors."""
@@ -92,7 +97,7 @@ def _is_kept(graph: Graph, number: int) -> bool:
     while number not in seen:
         seen.add(number)
         node = graph.nodes[number]
-        if node.op in _ROOTS:
+        if node.op in _ROOTS or is_step_end(node):
             return True
         if not node.input_nodes or cost_of(node.op).kind not in _PASSING:
             return False

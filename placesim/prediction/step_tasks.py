@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.machine.host_models import HostProfile
 from placesim.machine.timelines.workload import NOWHERE, LinkTransfer, Task
-from placesim.ops.categories import RECEIVES, SENDS
+from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS, VARIABLES
 from placesim.ops.kernels.cost_model import DISPATCH
 from placesim.ops.kernels.kernel import is_expensive
 from placesim.prediction.collectives import TREE, group_members, hops_seconds, ring_hops, ring_order, tree_seconds
@@ -17,7 +17,7 @@ from placesim.prediction.host_costs import kernel_prediction
 from placesim.prediction.host_loads.rules import host_load
 from placesim.prediction.hosts import SHARE_SECONDS
 from placesim.prediction.machine_resources import DevicePlace, Route, SimulatedMachine
-from placesim.prediction.node_shapes import KeptTensors, node_shapes, num_bytes
+from placesim.prediction.node_shapes import KeptTensors, num_bytes
 from placesim.prediction.node_work import NodeShapes, arithmetic_of, node_work
 from placesim.prediction.processors import NoFiguresError, Processor
 from placesim.prediction.work_amounts import Product, Work
@@ -25,6 +25,7 @@ from placesim.runtime.accounting.node_sites import Site
 from placesim.runtime.executors.dataflow import LARGE_INPUT_BYTES
 from placesim.runtime.executors.program import TransferKey, needs_dataflow
 from placesim.runtime.partitioning.partition import tensor_of
+from placesim.runtime.partitioning.pruning import is_step_end
 from placesim.runtime.recording.recorder import Execution
 
 NOTHING = Prediction(0.0, 0.0, 0.0)
@@ -60,7 +61,7 @@ class PlacedKernel(NamedTuple):
 
 
 _NOWHERE = ExecutionCost(NOTHING)
-_BESIDE = {"_Arg": "fed", "_Retval": "fetched", **dict.fromkeys(("VariableV2", "VarHandleOp", "ReadVariableOp"), "variable")}
+_BESIDE = dict(zip(FUNCTION_ENDS, ("fed", "fetched"), strict=True)) | dict.fromkeys((*VARIABLES, "ReadVariableOp"), "variable")
 """Names of the seconds, in a host's profile, that nodes of these ops take beside their dispatch."""
 
 
@@ -71,28 +72,26 @@ class StepCosts:
         self._machine = machine
         self._known: dict[tuple[object, ...], ExecutionCost] = {}
         self._orders: dict[tuple[str, ...], Sequence[int]] = {}
+        self._is_measured = any(host.profile is not None for host in machine.hosts.values())
         self._compute_streams = {place.gpu.compute for place in machine.places.values() if place.gpu is not None}
 
     def placed(self, step: Sequence[Execution]) -> list[ExecutionCost]:
         """Return the cost of each execution.  Raises NoFiguresError if a GPU's rate for a node is unknown."""
         found: list[ExecutionCost] = []
-        shapes = self.shapes_of(step)
+        kept = self.kept_tensors(step)
         for execution in step:
-            end = execution.site is None
-            found.append(self._end_of_call(execution, found) if end else self._placed(execution, step, shapes))
-        self._begin(step, found)
+            is_end = execution.site is None
+            found.append(self._end_of_call(execution, found) if is_end else self._placed(execution, step, kept))
         for members in group_members(step):
             for member, cost in zip(members, self._collective([step[member] for member in members]), strict=True):
                 found[member] = cost
+        if self._is_measured:
+            self._begin(step, found)
         return found
 
-    def shapes_of(self, step: Sequence[Execution]) -> Callable[[Site, Execution], NodeShapes]:
-        """Return the function that returns the shapes of a node in an execution of the step.
-
-        On a measured host, the shapes include the bytes of tensors that the step does not make.
-        """
-        is_measured = any(host.profile is not None for host in self._machine.hosts.values())
-        return KeptTensors(step).shapes if is_measured else node_shapes
+    def kept_tensors(self, step: Sequence[Execution]) -> KeptTensors:
+        """Return the tensors that a step reads and does not make; none unless a host is measured."""
+        return KeptTensors(step if self._is_measured else ())
 
     def _begin(self, step: Sequence[Execution], found: list[ExecutionCost]) -> None:
         """Add the time to begin and end a step to the step's first node on a measured host."""
@@ -155,9 +154,7 @@ class StepCosts:
                 found += self._machine.copy_seconds(cost.route, cost.num_bytes)
         return found
 
-    def _placed(
-        self, execution: Execution, step: Sequence[Execution], shapes_of: Callable[[Site, Execution], NodeShapes]
-    ) -> ExecutionCost:
+    def _placed(self, execution: Execution, step: Sequence[Execution], kept: KeptTensors) -> ExecutionCost:
         site = execution.site
         if site is None or execution.is_dead:
             return _NOWHERE
@@ -166,14 +163,13 @@ class StepCosts:
             return _NOWHERE
         if op in RECEIVES:
             return self._transfer(site, execution, step)
-        key: tuple[object, ...] = (id(site.program), _BESIDE.get(op))
+        key: tuple[object, ...] = (id(site.program), _beside(site))
         if not is_dispatch(site):
-            shapes = None if shapes_of is node_shapes else shapes_of(site, execution)
-            kept = None if shapes is None else (shapes.kept_bytes, shapes.step_bytes)
-            key = (*key, id(site.instruction.attrs), op, site.output_on_host, execution.inputs, execution.outputs, kept)
+            read = (kept.read_bytes(site, execution), kept.step_bytes)
+            key = (*key, id(site.instruction.attrs), op, site.output_on_host, execution.inputs, execution.outputs, *read)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._kernel(site, shapes_of(site, execution))
+            found = self._known[key] = self._kernel(site, kept.shapes(site, execution))
         return found
 
     def _transfer(self, site: Site, execution: Execution, step: Sequence[Execution]) -> ExecutionCost:
@@ -244,7 +240,8 @@ class StepCosts:
         key = "dataflow" if in_parallel or needs_dataflow((site.program,)) else "dispatch"
         load = None if is_dispatched else host_load(shapes)
         if load is None:
-            seconds = profile.seconds[key] + (profile.seconds[_BESIDE[shapes.op]] if shapes.op in _BESIDE else 0.0)
+            beside = _beside(site)
+            seconds = profile.seconds[key] + (profile.seconds[beside] if beside else 0.0)
             return PlacedKernel(ExecutionCost(_exactly(seconds), place.cores), place.host.processor(1))
         dispatch = profile.seconds["beside"] + profile.seconds[key] - profile.seconds["dispatch"]
         if in_parallel and runs_in_pool(site, shapes):
@@ -258,6 +255,12 @@ class StepCosts:
 
 def _exactly(seconds: float) -> Prediction:
     return Prediction(seconds, seconds, seconds)
+
+
+def _beside(site: Site) -> str:
+    """Return the name of the seconds, in a host's profile, that a node takes beside its dispatch; empty if there are none."""
+    node = site.instruction.node
+    return "" if node.op in FUNCTION_ENDS and not is_step_end(node) else _BESIDE.get(node.op, "")
 
 
 def is_dispatch(site: Site) -> bool:

@@ -526,6 +526,12 @@ def test_comparisons_with_a_number_and_roots_have_figures_of_their_own(op: str, 
     assert name is None or counts[name] == 900
 
 
+@pytest.mark.parametrize(("elements", "compared"), [(8191, 8191), (8192, 0)])
+def test_a_large_relu_compares_no_single_number(elements: int, compared: int) -> None:
+    counts = counts_of(load_of("Relu", [(elements,)], [(elements,)], {}))
+    assert (counts.get("compared", 0), counts["plain"], counts["call"]) == (compared, elements, 1)
+
+
 def test_an_entropy_is_a_softmax_and_a_constant_nothing() -> None:
     inputs: list[Dims] = [(32, 10), (32,)]
     assert load_of("SparseSoftmaxCrossEntropyWithLogits", inputs, [(32,), (32, 10)], {}).family == "softmax"

@@ -20,6 +20,7 @@ from placesim.machine.timelines.event_simulation import simulate as run_tasks
 from placesim.machine.timelines.workload import Task
 from placesim.prediction.hosts import DISPATCH_SECONDS, LAUNCH_SECONDS
 from placesim.prediction.machine_resources import SimulatedMachine, Threads
+from placesim.prediction.node_shapes import KeptTensors
 from placesim.prediction.step_tasks import StepCosts, workload
 from placesim.prediction.time_breakdown import TimeStudy, folded_path, lane
 from placesim.report.text.timing import time_document
@@ -430,6 +431,27 @@ def test_a_step_and_what_goes_in_and_out_cost_their_own() -> None:
     once = seconds()
     for name, count in {"step": 1, "fed": 1, "fetched": 1, "variable": 2}.items():
         assert seconds(**{name: 1e-3}) - once == pytest.approx(count * 1e-3)
+
+
+def test_the_ends_of_functions_are_neither_fed_nor_fetched() -> None:
+    def seconds(**figures: float) -> float:
+        return study(called(3), profile=changed(profile_of(cores=1), **figures)).step.seconds
+
+    once = seconds()
+    assert seconds(fed=1e-3) - once == pytest.approx(1e-3)
+    assert seconds(fetched=1e-3) - once == pytest.approx(1e-3)
+
+
+def test_a_tensor_that_is_read_in_part_and_whole_counts_as_whole() -> None:
+    table = {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [1000, 64]}
+    part = {"op": "GatherV2", "name": "part", "inputs": ["x", [0], 0]}
+    whole = {"op": "Neg", "name": "whole", "inputs": ["x"]}
+
+    def step_bytes(*readers: dict[str, Any]) -> int:
+        graph = {"nodes": [table, *readers], "devices": {"cpu": 1}, "fetch": [f"{node['name']}:0" for node in readers]}
+        return KeptTensors(recorded(graph)[0]).step_bytes
+
+    assert step_bytes(part, whole) == step_bytes(whole, part) > 3 * 1000 * 64 * 4
 
 
 def test_a_given_matrix_that_no_cache_holds_takes_longer_and_an_output_does_not() -> None:

@@ -40,6 +40,7 @@ CostKind = Literal[
     "gather",
     "scatter",
     "random",
+    "cross entropy",
     "recurrent",
     "recurrent gradient",
     "all-reduce",
@@ -59,12 +60,15 @@ large tensors into parts. `copy` moves elements. The output of a `view` shares i
 class Passes(NamedTuple):
     """Number of passes of a kernel over its elements, by kind of work.
 
-    A `plain` pass is as fast as reading the elements. In a `chosen` pass a branch gives each element one of two values, so that
-    the speed depends on the processor's branch prediction. A `special` pass computes the elements one after the other.
+    A `plain` pass is as fast as reading the elements. A `compared` pass is too, except that numpy compares elements with a
+    single number one after the other. In a `chosen` pass a branch gives each element one of two values, so that the speed
+    depends on the processor's branch prediction. A `special` pass computes the elements one after the other.
     """
 
     plain: float = 0
+    compared: float = 0
     divided: float = 0
+    rooted: float = 0
     exponential: float = 0
     chosen: float = 0
     special: float = 0

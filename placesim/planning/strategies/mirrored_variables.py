@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from placesim.graph.graph import Node
 from placesim.inspection.memory_categories import find_origin, find_written_variable
+from placesim.ops.categories import INITIALIZATION_QUERIES
 from placesim.planning.strategies.training_graph import TrainingGraph
 
 
@@ -55,5 +56,5 @@ def _find_mirrored(training: TrainingGraph) -> Iterator[int]:
             waiting += nodes[number].input_nodes
 
 
-_QUERIES = ("VarIsInitializedOp", "IsVariableInitialized", "VariableShape")
+_QUERIES = (*INITIALIZATION_QUERIES, "VariableShape")
 """Ops that read other properties of a variable than its value."""

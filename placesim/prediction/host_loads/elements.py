@@ -8,6 +8,7 @@ from math import ceil, inf, prod
 from placesim.ops.kernels.blocks.elementwise_blocks import PART_BYTES as ELEMENT_PART_BYTES
 from placesim.ops.kernels.blocks.elementwise_blocks import part_count
 from placesim.ops.kernels.cost_model import Passes
+from placesim.ops.kernels.nn.activations import ROW
 from placesim.ops.kernels.nn.normalization import PIXEL_BYTES
 from placesim.ops.kernels.state.optimizers import PART_BYTES
 from placesim.prediction.host_loads.load import TEMPORARY, Amounts, Load
@@ -18,8 +19,6 @@ REDUCING_CALLS = 12
 """Time to begin a reduction of numpy, relative to the time to begin an elementwise function."""
 COPYING_CALLS = 30
 """Time to begin a copy of several arrays or of parts of them, relative to the time to begin an elementwise function."""
-_ROOTS = frozenset(("Sqrt", "Rsqrt"))
-_EXTREMES = frozenset(("Maximum", "Minimum"))
 
 
 def elementwise(node: NodeShapes) -> Load:
@@ -30,15 +29,19 @@ def elementwise(node: NodeShapes) -> Load:
     elements = max(map(prod, node.outputs), default=0) or max(map(prod, node.inputs))
     if kind == "cut":
         return _in_parts("elementwise", passes, elements, node)
-    amounts = _passes(passes, elements, node)
+    amounts = _passes(passes._replace(plain=passes.plain + passes.compared, compared=0), elements, node)
     amounts.add(run=_runs(node))
     if kind == "copy":
         amounts.add(call=COPYING_CALLS)
-    if node.op in _ROOTS:
-        amounts.add(rooted=amounts.counts.pop("divided", 0.0))
-    if node.op == "Relu" or (node.op in _EXTREMES and min(map(prod, node.inputs)) == 1):
-        amounts.add(compared=elements)
+    if passes.compared and _has_single_number(node):
+        amounts.add(compared=passes.compared * elements)
     return Load("copy" if kind == "copy" else "elementwise", amounts, Amounts())
+
+
+def _has_single_number(node: NodeShapes) -> bool:
+    """Return whether a kernel compares a tensor with a single number; Relu compares a large tensor with rows of zeros."""
+    sizes = [prod(dims) for dims in node.inputs]
+    return sizes[0] < ROW if len(sizes) == 1 else min(sizes) == 1
 
 
 def _in_parts(family: str, passes: Passes, elements: int, node: NodeShapes, **counts: float) -> Load:

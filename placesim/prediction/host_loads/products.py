@@ -13,8 +13,6 @@ ALIASED_BYTES = 4096
 """Rows whose length in bytes is a multiple of this map to the same cache sets, and evict each other."""
 PRODUCT_DEPTH = 384
 """Terms that BLAS sums before it writes the result back: between 256 and 512 in current libraries."""
-
-
 VECTOR_SHARE = 0.25
 """Time to read an element of a matrix that is multiplied with a vector, relative to the time to pack an element."""
 
@@ -34,16 +32,17 @@ def product_parts(
     left, right = rows * depth, depth * columns
     pieces = ceil(depth / PRODUCT_DEPTH) if axis != SUMMED else parts * ceil(depth / parts / PRODUCT_DEPTH)
     is_cut = axis in (-2, -1, SUMMED)
+    share = _packed_share(rows, columns, depth)
     lefts, rights = (parts if axis == -1 else 1), (parts if axis == -2 else 1)
     amounts = Amounts(
         call=batch * (parts if is_cut else 1),
         multiplied=float(batch * rows * columns * depth),
-        packed=batch * (left * lefts + right * rights) * _packed_share(rows, columns, depth),
+        packed=batch * (left * lefts + right * rights) * share,
         accumulated=batch * rows * columns * pieces,
     )
     lengths = lengths or (depth, columns)
     for elements, times, length in ((left, lefts, lengths[0]), (right, rights, lengths[1])):
-        if not length * item % ALIASED_BYTES and elements > length and _packed_share(rows, columns, depth) == 1:
+        if not length * item % ALIASED_BYTES and elements > length and share == 1:
             amounts.add(aliased=batch * times * elements)
     if axis == SUMMED:
         amounts.add(plain=batch * (parts - 1) * rows * columns)
@@ -59,8 +58,9 @@ def _packed_share(rows: int, columns: int, depth: int) -> float:
 
 def product_part(rows: int, columns: int, depth: int) -> Amounts:
     """Return the work of a product in one thread."""
-    outputs = max(1, rows) * columns
-    packed = (max(1, rows) * depth + depth * columns) * _packed_share(max(1, rows), columns, depth)
+    rows = max(1, rows)
+    outputs = rows * columns
+    packed = (rows * depth + depth * columns) * _packed_share(rows, columns, depth)
     return Amounts(call=1, multiplied=float(outputs * depth), packed=packed, accumulated=outputs * ceil(depth / PRODUCT_DEPTH))
 
 

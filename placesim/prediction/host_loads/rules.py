@@ -35,7 +35,6 @@ from placesim.prediction.node_work import NodeShapes
 MAPPED_BYTES = 32 << 20
 """Size up to which glibc's malloc may reuse memory; larger arrays get new pages from the system each time."""
 _ITEM_BYTES = 4
-_ENTROPIES = frozenset(("SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits"))
 _COMPUTED = frozenset(
     ("plain", "compared", "divided", "rooted", "exponential", "special", "reduced", "multiplied", "packed", "accumulated")
 )
@@ -44,11 +43,11 @@ _COMPUTED = frozenset(
 def host_load(node: NodeShapes) -> Load | None:
     """Return the load of the node's kernel; None if it does nothing."""
     kind = node.cost.kind
-    if kind == DISPATCH.kind or node.op == "Const" or not node.moved_bytes:
+    if kind == DISPATCH.kind or not node.moved_bytes:
         return None
     if min((prod(dims) for dims in (*node.inputs, *node.outputs)), default=0) == 0:
         return Load("elementwise", Amounts(call=1), Amounts())
-    load = softmax(node) if node.op in _ENTROPIES else _RULES.get(kind, elementwise)(node)
+    load = _RULES.get(kind, elementwise)(node)
     if kind not in (VIEW.kind, "optimizer", "scatter"):  # views and updated variables need no memory
         for dims in node.outputs:
             size = prod(dims) * node.dtype.size
@@ -100,7 +99,7 @@ _RULES: Mapping[CostKind, Callable[[NodeShapes], Load]] = {
     "batch normalization gradient": batch_normalization(is_gradient=True),
     "local normalization": local_normalization(is_gradient=False),
     "local normalization gradient": local_normalization(is_gradient=True),
-    "softmax": softmax,
+    **dict.fromkeys(("softmax", "cross entropy"), softmax),
     "reduction": reduction,
     "bias gradient": bias_gradient,
     "gather": gather,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from placesim.graph.graph import Graph, Node
-from placesim.ops.categories import ASSIGNMENTS
+from placesim.ops.categories import ASSIGNMENTS, INITIALIZATION_QUERIES
 from placesim.ops.kernels.abstract_tensor import Sketch
 from placesim.ops.kernels.device_resources import VARIABLE_OPS, ResourceHandle
 from placesim.placement.function_bodies import called_functions
@@ -15,7 +15,8 @@ from placesim.runtime.executors.program import DeviceState
 from placesim.runtime.executors.variable_handles import variable_handle
 from placesim.runtime.partitioning.pruning import ClientGraph
 
-_QUERIES = ("IsVariableInitialized", "VarIsInitializedOp")
+_ENDS = frozenset((*ASSIGNMENTS, *INITIALIZATION_QUERIES))
+"""Ops beyond which no value depends on a variable's old value."""
 
 
 def initialize_variables(client: ClientGraph, states: Mapping[str, DeviceState], guesses: Assumptions) -> None:
@@ -50,13 +51,13 @@ def _left_to_step(graph: Graph, variables: Collection[int]) -> set[int]:
     dependent, stack = set(variables), list(variables)
     while stack:
         for number in consumers[stack.pop()]:
-            if number not in dependent and graph.nodes[number].op not in (*ASSIGNMENTS, *_QUERIES):
+            if number not in dependent and graph.nodes[number].op not in _ENDS:
                 dependent.add(number)
                 stack.append(number)
 
     def leaves(node: Node) -> bool:
         if node.op in ASSIGNMENTS:
             return dependent.isdisjoint(node.input_nodes[1:])
-        return node.op in _QUERIES or any(called_functions(node))
+        return node.op in INITIALIZATION_QUERIES or any(called_functions(node))
 
     return {number for number in variables if any(leaves(graph.nodes[reader]) for reader in consumers[number])}

@@ -21,6 +21,8 @@ from placesim.placement.placer import PlacedGraph, Placement
 MAX_REPLICATED_ELEMENTS = 16
 """Maximum number of elements of a constant that is copied; larger constants are sent."""
 _FEED = re.compile(r"_arg_(?P<fed>.+)_\d+_\d+(?:/_\d+)?")
+_ENDS = {"_Arg": "_arg_", "_Retval": "_retval_"}
+"""Beginnings of the names of a step's own arguments and results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,11 @@ def _prune(
         result.add(f"_retval_{node.name}_{ref.slot}_{index}", "_Retval", attrs, (source,), (slot,), device=client.name)
         kept.append(client)
     return ClientGraph(result, kept, tuple(n for n, _ in by_name), tuple(n for n, _ in fetched))
+
+
+def is_step_end(node: Node) -> bool:
+    """Return whether a node gives a tensor that a step is fed or takes one that it fetches, which no end of a function does."""
+    return node.op in _ENDS and node.name.startswith(_ENDS[node.op])
 
 
 def _check_fed_refs(graph: Graph, node: Node, fed: Mapping[TensorRef, int]) -> None:

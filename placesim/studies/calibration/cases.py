@@ -146,7 +146,7 @@ GROUPS = (
             *_uncached(*_flat("AddV2", 16_384, 50_000, 300_000, 1_000_000, inputs=2)),
         ),
     ),
-    CaseGroup(("compared",), _flat("Relu", 5_000, 20_000, 65_536, 300_000)),
+    CaseGroup(("compared",), tuple(Case("Maximum", ((size,), ())) for size in (5_000, 20_000, 65_536, 300_000))),
     CaseGroup(("divided",), _flat("RealDiv", 20_000, 300_000, inputs=2)),
     CaseGroup(("rooted",), _flat("Sqrt", 20_000, 300_000)),
     CaseGroup(("exponential",), tuple(case for op in ("Exp", "Log", "Tanh") for case in _flat(op, 20_000, 300_000))),

@@ -12,7 +12,7 @@ from placesim.core.dtypes import VARIANT
 from placesim.core.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.broadcasting import binary, binary_memory, check_broadcast
-from placesim.ops.kernels.cost_model import CostModel, Passes
+from placesim.ops.kernels.cost_model import ONE_PASS, CostModel, Passes
 from placesim.ops.kernels.element_selection import choose
 from placesim.ops.kernels.integers import truncated_quotient
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, elements, one_per_output
@@ -256,9 +256,9 @@ def _one_per_addition(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: At
     return (len(inputs) - 1) * elements(outputs[0])
 
 
-def _arithmetic(ufunc: np.ufunc) -> Kernel:
+def _arithmetic(ufunc: np.ufunc, passes: Passes = ONE_PASS) -> Kernel:
     """Return the table row of a ufunc whose result has its inputs' type."""
-    return binary(ufunc)._replace(in_place=ufunc)
+    return binary(ufunc, passes)._replace(in_place=ufunc)
 
 
 TABLE: Table = {
@@ -275,8 +275,8 @@ TABLE: Table = {
     "FloorMod": binary(_checked(np.remainder, widened(_floored_remainder)), Passes(divided=3)),
     "TruncateMod": binary(_unchecked(np.fmod, np.fmod), Passes(divided=3)),
     "Pow": binary(widened(_power), Passes(exponential=3)),
-    "Maximum": _arithmetic(np.maximum),
-    "Minimum": _arithmetic(np.minimum),
+    "Maximum": _arithmetic(np.maximum, Passes(compared=1)),
+    "Minimum": _arithmetic(np.minimum, Passes(compared=1)),
     "SquaredDifference": binary(_squared_difference, Passes(plain=2)),
     "MulNoNan": binary(multiply_or_zero),
     "Atan2": binary(widened(np.arctan2), Passes(special=1)),

@@ -191,7 +191,7 @@ def _build_gradient(op: str, function: Callable[..., Any], passes: Passes, *, ne
 
 
 TABLE: Table = {
-    "Relu": _build_activation(relu)._replace(in_place=relu),
+    "Relu": _build_activation(relu, Passes(compared=1))._replace(in_place=relu),
     "Relu6": _build_activation(relu6, Passes(plain=2))._replace(in_place=relu6),
     "LeakyRelu": _build_activation(leaky_relu, Passes(plain=2, chosen=1), needs_attrs=True, is_cut=True),
     "Elu": _build_activation(elu, Passes(plain=1, exponential=2, chosen=1), is_cut=True),

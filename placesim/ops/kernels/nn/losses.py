@@ -184,6 +184,8 @@ def cross_entropy_memory(memory: KernelMemory) -> None:
     memory.forward(1, 0)
 
 
+_CROSS_ENTROPY = CostModel("cross entropy")
+
 TABLE: Table = {
     "Softmax": Kernel(
         partial(apply_softmax, is_log=False),
@@ -201,13 +203,18 @@ TABLE: Table = {
         cost=CostModel("softmax"),
     ),
     "SoftmaxCrossEntropyWithLogits": Kernel(
-        cross_entropy, _infer_cross_entropy, per_element(0, 9), memory=cross_entropy_memory
+        cross_entropy,
+        _infer_cross_entropy,
+        per_element(0, 9),
+        memory=cross_entropy_memory,
+        cost=_CROSS_ENTROPY,
     ),
     "SparseSoftmaxCrossEntropyWithLogits": Kernel(
         sparse_cross_entropy,
         infer_by("[batch, classes], [batch] -> [batch], [batch, classes]"),
         per_element(0, 6),
         memory=cross_entropy_memory,
+        cost=_CROSS_ENTROPY,
     ),
     "L2Loss": Kernel(square_loss, scalar, per_element(0, 2), cost=REDUCTION),
 }
