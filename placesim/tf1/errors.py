@@ -64,9 +64,9 @@ class OpError(Exception):
         """Error message."""
         return self.head + self._message
 
-    op: Any = read_only("_op", "The operation that failed; None if unknown.")
+    op = read_only("_op", "The operation that failed; None if unknown.")
     error_code: int = read_only("_error_code", "The status's number.")
-    node_def: Any = read_only("_node_def", "NodeDef of the failed node; None if unknown.")
+    node_def = read_only("_node_def", "NodeDef of the failed node; None if unknown.")
     experimental_payloads: dict[Any, Any] = read_only("_experimental_payloads", "Payloads of the status.")
 
     def __str__(self) -> str:

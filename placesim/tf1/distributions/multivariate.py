@@ -46,8 +46,8 @@ class MultivariateNormalLinearOperator(TransformedDistribution):
         super().__init__(normal, bijector, batch_shape, event_shape, validate_args, scope)
         self.allow_nan_stats = allow_nan_stats
 
-    loc: Any = read_only("bijector.shift")
-    scale: Any = read_only("bijector.scale")
+    loc = read_only("bijector.shift")
+    scale = read_only("bijector.scale")
 
     def _mean(self) -> Any:
         shape: Any = self.batch_shape.concatenate(self.event_shape)

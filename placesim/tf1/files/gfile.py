@@ -41,7 +41,7 @@ class GFile:
         self._name, self._mode, self._encoding = name, mode, encoding
         self._opened: Any = None
 
-    name: Any = read_only("_name")
+    name = read_only("_name")
     mode: str = read_only("_mode")
 
     def _readable(self) -> Any:

@@ -52,7 +52,7 @@ class ConcreteFunction:
         return list(self.graph.outputs)
 
     captured_inputs: list[Tensor] = read_only("graph.external_captures")
-    structured_outputs: Any = read_only("graph.structured_outputs")
+    structured_outputs = read_only("graph.structured_outputs")
 
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call the function with tensors, which may be nested or given by name."""

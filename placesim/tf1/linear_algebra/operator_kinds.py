@@ -40,7 +40,7 @@ class LinearOperatorFullMatrix(LinearOperator):
                 raise ValueError(f"Argument `matrix` must have at least 2 dimensions. Received: {checked}.")
             super().__init__(self._matrix.dtype, None, *hints, name=name, parameters={"matrix": matrix})
 
-    matrix: Any = read_only("_matrix")
+    matrix = read_only("_matrix")
 
     def _shape(self) -> TensorShape:
         return TensorShape(self._matrix.shape)
@@ -77,7 +77,7 @@ class LinearOperatorLowerTriangular(LinearOperator):
                 raise ValueError(f"Argument tril must have at least 2 dimensions.  Found: {self._tril}")
             super().__init__(self._tril.dtype, None, *hints, name=name, parameters={"tril": tril})
 
-    tril: Any = read_only("_tril")
+    tril = read_only("_tril")
 
     def _shape(self) -> TensorShape:
         return TensorShape(self._tril.shape)
@@ -134,7 +134,7 @@ class LinearOperatorDiag(LinearOperator):
             hints = (is_non_singular, is_self_adjoint, is_positive_definite, True)
             super().__init__(self._diag.dtype, None, *hints, name=name, parameters={"diag": diag})
 
-    diag: Any = read_only("_diag")
+    diag = read_only("_diag")
 
     def _shape(self) -> TensorShape:
         shape = TensorShape(self._diag.shape)

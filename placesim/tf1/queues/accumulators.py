@@ -23,14 +23,14 @@ class ConditionalAccumulatorBase:
         self._accumulator_ref = accumulator_ref
         self._name = accumulator_ref.op.name.split("/")[-1]
 
-    accumulator_ref: Any = read_only("_accumulator_ref")
+    accumulator_ref = read_only("_accumulator_ref")
 
     @property
     def name(self) -> str:
         """The node's name without scopes."""
         return str(self._name)
 
-    dtype: Any = read_only("_dtype")
+    dtype = read_only("_dtype")
 
     def num_accumulated(self, name: str | None = None) -> Any:
         """Number of gradients."""

@@ -205,11 +205,11 @@ class QueueRunner:
         ) or (errors.OutOfRangeError,)
         self._name = self._queue.op.name if hasattr(self._queue, "op") else self._queue.name
 
-    queue: Any = read_only("_queue")
-    enqueue_ops: Any = read_only("_enqueue_ops")
-    close_op: Any = read_only("_close_op")
-    cancel_op: Any = read_only("_cancel_op")
-    queue_closed_exception_types: Any = read_only("_closed_types")
+    queue = read_only("_queue")
+    enqueue_ops = read_only("_enqueue_ops")
+    close_op = read_only("_close_op")
+    cancel_op = read_only("_cancel_op")
+    queue_closed_exception_types = read_only("_closed_types")
     exceptions_raised: list[BaseException] = read_only("_exceptions_raised")
 
     @property

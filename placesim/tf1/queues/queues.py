@@ -61,7 +61,7 @@ class QueueBase:
     def shapes(self) -> list[TensorShape]:
         return list(self._shapes)
 
-    names: Any = read_only("_names")
+    names = read_only("_names")
 
     # --- enqueueing
 

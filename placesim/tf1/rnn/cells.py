@@ -148,8 +148,8 @@ class UnitSizes:
 
     _num_units: Any
 
-    state_size: Any = read_only("_num_units")
-    output_size: Any = read_only("_num_units")
+    state_size = read_only("_num_units")
+    output_size = read_only("_num_units")
 
 
 class UnitCell(UnitSizes, LayerRNNCell):

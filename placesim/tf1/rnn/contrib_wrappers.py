@@ -24,8 +24,8 @@ class _ScopedWrapper(RNNCell):
         check_cell("cell", cell)
         self._cell = cell
 
-    state_size: Any = read_only("_cell.state_size")
-    output_size: Any = read_only("_cell.output_size")
+    state_size = read_only("_cell.state_size")
+    output_size = read_only("_cell.output_size")
 
     def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         with tf.name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):
@@ -62,7 +62,7 @@ class OutputProjectionWrapper(_ScopedWrapper):
             raise ValueError(f"Parameter output_size must be > 0: {output_size}.")
         self._output_size, self._activation = output_size, activation
 
-    output_size: Any = read_only("_output_size")
+    output_size = read_only("_output_size")
 
     def call(self, inputs: Any, state: Any = None, *args: object, **kwargs: object) -> Any:
         output, new = self._cell(inputs, state)
@@ -151,7 +151,7 @@ class AttentionCellWrapper(_ScopedWrapper):
         sizes = (self._cell.state_size, self._size, self._size * self._length)
         return sizes if self._state_is_tuple else sum(sizes)
 
-    output_size: Any = read_only("_size")
+    output_size = read_only("_size")
 
     def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         return RNNCell.zero_state(self, batch_size, dtype)

@@ -57,9 +57,9 @@ class _SizedHelper(Helper):
     _shape = TensorShape([])
     _dtype: Any = dtypes.int32
 
-    batch_size: Any = read_only("_batch_size")
-    sample_ids_shape: Any = read_only("_shape")
-    sample_ids_dtype: Any = read_only("_dtype")
+    batch_size = read_only("_batch_size")
+    sample_ids_shape = read_only("_shape")
+    sample_ids_dtype = read_only("_dtype")
 
 
 class CustomHelper(_SizedHelper):
@@ -114,7 +114,7 @@ class TrainingHelper(_SizedHelper):
             self._zeros = nest.map_structure(lambda value: tf.zeros_like(value[0, :]), inputs)
             self._batch_size = tf.size(self._sequence_length)
 
-    sequence_length: Any = read_only("_sequence_length", "Length of each sequence.")
+    sequence_length = read_only("_sequence_length", "Length of each sequence.")
 
     def _read(self, time: object, finished: object) -> Any:
         """A step's inputs; zeros after the end of all sequences."""

@@ -95,9 +95,9 @@ class _Wrapper(RNNCell):
         check_cell("cell", cell)
         self.cell = cell
 
-    wrapped_cell: Any = read_only("cell")
-    state_size: Any = read_only("cell.state_size")
-    output_size: Any = read_only("cell.output_size")
+    wrapped_cell = read_only("cell")
+    state_size = read_only("cell.state_size")
+    output_size = read_only("cell.output_size")
 
     def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         with tf.name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):

@@ -24,8 +24,8 @@ class SaveableObject:
     def __init__(self, saved: Any, slice_spec: str, name: str) -> None:
         self.saved, self.slice_spec, self.name = saved, slice_spec, name
 
-    op: Any = read_only("saved.op", "Op of the variable in the graph.")
-    dtype: Any = read_only("saved.dtype.base_dtype")
+    op = read_only("saved.op", "Op of the variable in the graph.")
+    dtype = read_only("saved.dtype.base_dtype")
 
     @property
     def device(self) -> str:

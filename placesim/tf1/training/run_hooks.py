@@ -33,7 +33,7 @@ class SessionRunContext:
         self._stop_requested = False
 
     original_args: SessionRunArgs = read_only("_original_args", "Fetches, feeds and options of the caller.")
-    session: Any = read_only("_session")
+    session = read_only("_session")
     stop_requested: bool = read_only("_stop_requested", "Whether a hook requested a stop.")
 
     def request_stop(self) -> None:

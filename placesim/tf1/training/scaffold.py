@@ -98,14 +98,14 @@ class Scaffold:
         return None if function is None else lambda session: function(self, session)
 
     _saver: Any
-    init_op: Any = read_only("_init_op")
-    ready_op: Any = read_only("_ready_op")
-    ready_for_local_init_op: Any = read_only("_ready_for_local_init_op")
-    local_init_op: Any = read_only("_local_init_op")
-    local_init_feed_dict: Any = read_only("_local_init_feed_dict")
-    summary_op: Any = read_only("_summary_op")
-    saver: Any = read_only("_saver")
-    init_feed_dict: Any = read_only("_init_feed_dict")
+    init_op = read_only("_init_op")
+    ready_op = read_only("_ready_op")
+    ready_for_local_init_op = read_only("_ready_for_local_init_op")
+    local_init_op = read_only("_local_init_op")
+    local_init_feed_dict = read_only("_local_init_feed_dict")
+    summary_op = read_only("_summary_op")
+    saver = read_only("_saver")
+    init_feed_dict = read_only("_init_feed_dict")
 
 
 def _init_op() -> Any:

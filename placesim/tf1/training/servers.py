@@ -115,7 +115,7 @@ class Server:
         """Server of a cluster with only this task."""
         return Server({"localhost": ["localhost:0"]}, protocol="grpc", config=config, start=start)
 
-    server_def: Any = read_only("_definition", "The ServerDef.")
+    server_def = read_only("_definition", "The ServerDef.")
     target: str = read_only("_target", "Target of sessions that connect to this server.")
 
     def start(self) -> None:

@@ -41,7 +41,7 @@ class StepContext:
     def __init__(self, session: Any, run_with_hooks_fn: Callable[..., Any]) -> None:
         self._session, self._run_with_hooks = session, run_with_hooks_fn
 
-    session: Any = read_only("_session")
+    session = read_only("_session")
 
     def run_with_hooks(self, *args: object, **kwargs: object) -> Any:
         """Run one step with the hooks."""
@@ -59,8 +59,8 @@ class _Layer:
         self._inner = inner
         self._inner_can_stop = isinstance(inner, _Layer)
 
-    graph: Any = read_only("_inner.graph")
-    sess_str: Any = read_only("_inner.sess_str")
+    graph = read_only("_inner.graph")
+    sess_str = read_only("_inner.sess_str")
 
     def should_stop(self) -> bool:
         """Whether this layer or an inner one requests the end of the loop."""

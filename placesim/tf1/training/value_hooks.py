@@ -52,7 +52,7 @@ class FinalOpsHook(SessionRunHook):
         self._final_ops, self._feeds = final_ops, final_ops_feed_dict
         self._values: Any = None
 
-    final_ops_values: Any = read_only("_values", "Values of the final ops; None before the end.")
+    final_ops_values = read_only("_values", "Values of the final ops; None before the end.")
 
     def end(self, session: RunningSession) -> None:
         """Run the final ops."""

@@ -37,7 +37,7 @@ class DType:
     def as_datatype_enum(self) -> int:
         return self.element.number + (REF_OFFSET if self._is_ref_dtype else 0)
 
-    as_numpy_dtype: Any = read_only("element.numpy.type")
+    as_numpy_dtype = read_only("element.numpy.type")
 
     @property
     def is_numpy_compatible(self) -> bool:

@@ -55,13 +55,13 @@ class RefVariable(MadeVariable):
     def _find(self, definition: VariableDef, import_scope: str | None) -> None:
         self._reference, self._snapshot = find_imported(self, definition, import_scope)
 
-    _tensor: Any = read_only("_reference")
+    _tensor = read_only("_reference")
 
     @property
     def name(self) -> str:
         return str(self._reference.name)
 
-    dtype: Any = read_only("_reference.dtype")
+    dtype = read_only("_reference.dtype")
 
     @property
     def shape(self) -> TensorShape:

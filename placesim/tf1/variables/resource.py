@@ -34,7 +34,7 @@ class HandledVariable(Variable):
     _cached: Tensor | None = None
     _caching_device: Any = None
 
-    _tensor: Any = read_only("handle")
+    _tensor = read_only("handle")
 
     _handle = _tensor
     """Control dependencies recognise a variable by this attribute, and wait for its `op`."""
@@ -43,7 +43,7 @@ class HandledVariable(Variable):
     def name(self) -> str:
         return str(self.handle.name)
 
-    dtype: Any = read_only("_dtype")
+    dtype = read_only("_dtype")
     shape: TensorShape = read_only("_shape")
 
     def value(self) -> Any:
@@ -182,7 +182,7 @@ class ResourceVariable(MadeVariable, HandledVariable):
         """Tensor to fetch: the read that was made with the variable."""
         return self._snapshot
 
-    create: Any = read_only("initializer", "Op that initializes the variable.")
+    create = read_only("initializer", "Op that initializes the variable.")
 
 
 class ChangedVariable(HandledVariable):
@@ -198,7 +198,7 @@ class ChangedVariable(HandledVariable):
         # Nothing fetches it in a function.
         self._snapshot = None if get_default_graph().building_function else self._read()
 
-    op: Any = read_only("_op")
+    op = read_only("_op")
 
     @property
     def name(self) -> str:

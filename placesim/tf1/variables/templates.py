@@ -74,7 +74,7 @@ class Template:
 
     name: str = read_only("_name")
     func: Callable[..., Any] = read_only("_function")
-    variable_scope: Any = read_only("_scope")
+    variable_scope = read_only("_scope")
 
     var_scope = variable_scope
 
