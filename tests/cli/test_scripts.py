@@ -239,6 +239,20 @@ def test_an_error_of_a_step_is_told_with_both_lines(tmp_path: Path) -> None:
     assert ended.complaint.endswith("  at far.py:4:7\n  print(tf.Session().run(a))\n")
 
 
+def test_a_missing_device_is_told_with_the_line_of_its_scope(tmp_path: Path) -> None:
+    (tmp_path / "far.py").write_text(
+        "import tensorflow as tf\nwith tf.device('/gpu:2'):\n    a = tf.constant(1.0, name='a')\nprint(tf.Session().run(a))\n"
+    )
+    (tmp_path / "far.yaml").write_text("nodes:\n  - device: /gpu:2\n    nodes:\n      - {op: Const, name: a, value: 1.0}\n")
+    (tmp_path / "group.py").write_text(
+        "import tensorflow as tf\nwith tf.device('/gpu:2'):\n    v = tf.get_variable('v', [2])\n"
+        "tf.Session().run(tf.global_variables_initializer())\n"
+    )
+    for name in ("far.py", "far.yaml", "group.py"):
+        ended = run_warm(tmp_path, "run", name, "--gpu", "1")
+        assert f"\n  requested at {name}:2; `placesim explain {name}` lists fixes\n" in ended.complaint
+
+
 @pytest.mark.slow
 def test_the_environment_says_what_the_machine_has(tmp_path: Path) -> None:
     (tmp_path / "list.py").write_text("import tensorflow as tf\nprint([d.name[-5:] for d in tf.Session().list_devices()])\n")

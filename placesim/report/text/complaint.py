@@ -10,10 +10,12 @@ from placesim.core.escaping import escape_line
 from placesim.core.styled_text import Role, StyledText
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import format_attrs, node_tag, replace_tags
+from placesim.inspection.explaining.annotations import AnnotationKind, Annotations
 from placesim.machine.device_names import parse_runtime_name
 from placesim.machine.inventory import DeviceSet
 from placesim.ops.attributes import TensorValue, format_attr_value, format_elements
 from placesim.ops.kernels.device_resources import UNINITIALIZED
+from placesim.placement.colocation_labels import class_labels
 from placesim.placement.placer import Placement
 from placesim.report.text.log import classic_order
 from placesim.report.text.spelled_nodes import expand_node_tags
@@ -23,6 +25,8 @@ Locate = Callable[[str], Location | None]
 
 _INDENT = "  "
 _DEVICE = "a device is written '/cpu:0', '/gpu:1', '/gpu:*' or '/job:ps/task:0/cpu:0'"
+_MISSING = r"was explicitly assigned to (\S+) but available devices are"
+_MISSING_IN_GROUP = r"required incompatible device '(/device:\w+:\d+)'\. All available devices \[(?!.*\1[,\]])"
 _HINTS = (
     (r"unknown GPU model", "`placesim devices --gpu-models` lists them"),
     (
@@ -59,11 +63,11 @@ _HINTS = (
         "keys of one mapping must start in the same column",
     ),
     (
-        r"was explicitly assigned to .* but available devices are",
+        _MISSING,
         "--soft-placement allows another device; --cpu and --gpu change the machine",
     ),
     (
-        r"required incompatible device '(/device:\w+:\d+)'\. All available devices \[(?!.*\1[,\]])",
+        _MISSING_IN_GROUP,
         r"the machine has no \1: --soft-placement allows another device; --cpu and --gpu change the machine",
     ),
     (
@@ -86,7 +90,7 @@ def format_error(error: PlacesimError, locate: Locate = lambda name: None, graph
         said = _lines(expand_node_tags(error.message, graph, locate))
     else:
         said = list(_message_lines(error, locate))
-    lines = [*said, *error.help, *_hints(error, locate)]
+    lines = [*said, *error.help, *_hints(error, locate), *(_request(error, graph) if graph is not None else ())]
     return _told(shown_type(error), f" {lines[0]}", [_INDENT + line for line in lines[1:]])
 
 
@@ -145,6 +149,21 @@ def _hints(error: PlacesimError, locate: Locate) -> Iterator[str]:
         found = re.search(pattern, error.message)
         if found is not None:
             yield found.expand(hint)
+
+
+def _request(error: PlacesimError, graph: Graph) -> Iterator[str]:
+    """Yield the line of the scope that requests a missing device for the failed node, or for a node that its labels name."""
+    found = next(filter(None, (re.search(pattern, error.message) for pattern in (_MISSING, _MISSING_IN_GROUP))), None)
+    if found is None or error.node not in graph.ids:
+        return
+    node = graph.node(error.node)
+    near = (node, *(graph.node(label) for label in class_labels(node.attrs.get("_class", ())) if label in graph.ids))
+    holder = next((node for node in near if node.device == found[1]), None)
+    origins = Annotations(graph).origins(holder) if holder is not None else ()
+    location = next((origin.location for origin in origins if origin.kind == AnnotationKind.SCOPE), None)
+    if location is not None:
+        at = f"{escape_line(location.file)}:{location.line}"
+        yield f"requested at {at}; `placesim explain {escape_line(graph.file)}` lists fixes"
 
 
 def find_locations(placements: Sequence[Placement], error: PlacesimError) -> Locate:
