@@ -48,10 +48,20 @@ def test_a_device_of_a_library_is_no_line_of_the_script(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["plan.patch", "planned.py"])
-def test_a_plan_names_the_device_lines_in_its_way(tmp_path: Path, name: str) -> None:
+def test_a_device_function_names_the_device_lines_in_its_way_and_a_patch_changes_them(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(TRAINED, encoding="utf-8")
-    arguments = ("--gpu", "2", "--evaluations", "20", "--output", name)
-    ended = run_warm(tmp_path, "plan", "script.py", "--free-all", *arguments)
-    assert "script.py:5:1 requests /cpu:0" in ended.complaint
-    assert ": change or remove th" in ended.complaint
+    plan = ("plan", "script.py", "--free-all", "--gpu", "2", "--evaluations", "20", "--output")
+    told = run_warm(tmp_path, *plan, "planned.py").complaint
+    assert "script.py:5:1 requests /cpu:0" in told
+    assert ": change or remove th" in told
+    assert "requests /cpu:0" not in run_warm(tmp_path, *plan, "plan.patch").complaint
+    assert '\n-    with tf.device("/cpu:0"):\n+    with tf.device("/gpu:0"):\n' in _joined(
+        (tmp_path / "plan.patch").read_text("utf-8")
+    )
+
+
+def _joined(patch: str) -> str:
+    """A patch's removed and added lines in pairs."""
+    lines = patch.splitlines()
+    removed, added = ([line for line in lines if line[0] == sign and line[:3] != sign * 3] for sign in "-+")
+    return "\n" + "\n".join(f"{old}\n{new}" for old, new in zip(removed, added, strict=True)) + "\n"
