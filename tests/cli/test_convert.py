@@ -223,8 +223,8 @@ def test_a_converted_graph_prints_what_the_graph_printed(graph: Path, shell: She
 
 
 def located(text: str) -> str:
-    """A text without the file's name and the places in it, which are others in another file."""
-    return re.sub(r"[\w.-]+\.(yaml|json)(:\d+)*", "PLACE", text)
+    """A text without the places in the file, which are others in another file, and the scope's place, which JSON lacks."""
+    return re.sub(r"[\w.-]+\.(yaml|json)(:\d+)+", "PLACE", re.sub(r"  requested at .*\n", "", text))
 
 
 FETCHES = """nodes:
