@@ -177,7 +177,7 @@ functions:
 @pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize("graph", [LONG_PRODUCT, LOOP], ids=["product", "loop"])
 def test_a_timeout_ends_what_is_in_the_middle(graph: str, threads: str) -> None:
-    ended = run_text(graph, "--timeout", "0.2", "--inter-op-threads", threads)
+    ended = run_text(graph, "--timeout", "0.5", "--inter-op-threads", threads)
     assert ended == (1, "", "DeadlineExceededError: Timed out waiting for notification\n  step 0 was running\n")
 
 
@@ -224,7 +224,7 @@ functions:
     outputs: [{{name: o, type: float, value: 'y:y:0'}}]
     nodes: [{{op: Neg, name: y, inputs: [a], attrs: {{T: float}}}}]
 {CALLED}"""
-    ended = run_text(text, "--timeout", "0.2")
+    ended = run_text(text, "--timeout", "0.5")
     assert ended == (1, "", "DeadlineExceededError: Timed out waiting for notification\n  step 0 was running\n")
 
 
