@@ -271,6 +271,17 @@ def test_a_size_of_the_batch_is_found_through_ops_that_move_elements() -> None:
     check(loaded(_linear(sizes)), Replication(2), Replication(1, 4))
 
 
+def test_small_integers_beside_the_batch_are_data_of_the_examples() -> None:
+    nodes = [
+        *(placeholder("x", 4, dtype="uint8"), variable("w", 1, 1, seed=1)),
+        {"op": "Const", "name": "offsets", "dtype": "uint8", "value": [8, 1, 2, 4], "shape": [4]},
+        *(node("AddV2", "moved", "x", "offsets"), {"op": "Cast", "name": "y", "inputs": ["moved"], "attrs": {"DstT": "float"}}),
+        *(node("ExpandDims", "columns", "y", 1), node("MatMul", "products", "columns", "w")),
+        node("Mean", "loss", "products", [0, 1]),
+    ]
+    check(loaded(training(nodes, "gradient descent", lambda random: {"x": random.randint(0, 9, 4)})), Replication(2))
+
+
 LOOP = """
 import tensorflow.compat.v1 as tf
 
