@@ -70,8 +70,12 @@ RUN_ATTRS = {
     **dict.fromkeys(CASES, "branches"),
 }
 """For each call op whose attr `Tout` has the result types: the name of the attr with the called function."""
-FUNCTION_ENDS = ("_Arg", "_Retval")
-"""Ops for the arguments and results of a function's body, and for the feeds and fetches of a step (8.11)."""
+ARGUMENTS = ("_Arg",)
+"""Ops for the arguments of a function's body, and for the feeds of a step (8.11)."""
+RESULTS = ("_Retval",)
+"""Ops for the results of a function's body, and for the fetches of a step (8.11)."""
+FUNCTION_ENDS = (*ARGUMENTS, *RESULTS)
+"""Ops at the ends of a function's body, and of a step."""
 
 # --- variables, and ops that pass a tensor on -----------------------------------------------------------------------
 
@@ -85,6 +89,8 @@ PERSISTENT = ("Const", *REF_VARIABLES)
 """Ops that keep their output from step to step."""
 OWNED_OUTPUTS = frozenset(("Const", "VarHandleOp"))
 """Ops whose kernel allocates the output when the kernel is created."""
+VARIABLE_READS = ("ReadVariableOp",)
+"""Ops that return the value of a resource variable."""
 ASSIGNMENTS = ("Assign", "AssignVariableOp")
 """Ops that set a variable, for instance to a restored tensor."""
 INITIALIZATION_QUERIES = ("IsVariableInitialized", "VarIsInitializedOp")
@@ -111,7 +117,9 @@ UNFED_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 SENDS = ("_Send", "_HostSend")
 """Ops that send a tensor to another partition, from device memory or host memory (8.6)."""
 RECEIVES = ("_Recv", "_HostRecv")
-"""Ops that receive a tensor from another partition."""
+"""Ops that receive a tensor from another partition, into device memory or host memory."""
+HOST_TRANSFERS = ("_HostSend", "_HostRecv")
+"""Ends of a transfer that are in host memory."""
 WITHOUT_STATE = frozenset(
     (*FUNCTION_ENDS, *SENDS, *RECEIVES, "Assert", "Print", "PrintV2", "StatefulPartitionedCall", "If", "While", "Case", "For")
 )

@@ -14,7 +14,7 @@ import numpy as np
 
 from placesim.core.grouped import grouped
 from placesim.graph.graph import Graph, Node
-from placesim.ops.categories import FUNCTION_ENDS, REF_VARIABLES
+from placesim.ops.categories import CONSTANTS, FUNCTION_ENDS, REF_VARIABLES
 from placesim.ops.kernels.device_resources import ResourceHandle, ResourceManager
 from placesim.ops.kernels.kernel import Kernel
 from placesim.runtime.executors.variable_handles import variable_handle
@@ -80,7 +80,7 @@ def _overtaken(graph: Graph, found: _ReadVariable) -> dict[int, list[Node]]:
         if len(others) < 2:
             continue
         last = others.pop()
-        is_ready = all(source == read or graph.nodes[source].op == "Const" for source in last.input_nodes)
+        is_ready = all(source == read or graph.nodes[source].op in CONSTANTS for source in last.input_nodes)
         if not is_ready or last.control_inputs:
             continue
         for update in found.updates:

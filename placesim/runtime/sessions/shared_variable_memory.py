@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from placesim.graph.graph import Node
+from placesim.ops.categories import RESULTS
 from placesim.ops.kernels import has_trait
 from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, VARIABLE_OPS, ResourceHandle
 from placesim.ops.kernels.kernel import Trait
@@ -33,7 +34,7 @@ def shared_buffers(client: ClientGraph) -> Buffers:
         return {}
     found: dict[int, tuple[str, ResourceHandle]] = {}
     for end in graph.nodes:
-        if end.op != "_Retval":
+        if end.op not in RESULTS:
             continue
         device = client.devices[end.id]
         source = _source(client, end)

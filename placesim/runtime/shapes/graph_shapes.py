@@ -18,6 +18,7 @@ from placesim.graph.functions import instantiate
 from placesim.graph.graph import Graph, Node, TensorRef
 from placesim.ops.attributes import Attrs, FunctionName
 from placesim.ops.categories import (
+    ARGUMENTS,
     CALLS,
     CONTROL_FLOW,
     FUNCTION_ENDS,
@@ -178,7 +179,7 @@ class GraphShapes:
         op = node.signature.op
         if op == "Const":
             return (node.attrs["value"].array.shape,)
-        if op == "_Arg" and self._arguments:
+        if op in ARGUMENTS and self._arguments:
             return (self._arguments[node.attrs["index"]],)
         if inputs is None:  # in a loop, one node is inferred before its input, which needs this node
             return (None,) * len(node.signature.output_dtypes)
@@ -276,7 +277,7 @@ class GraphShapes:
         if node.op == "Const":
             array = node.attrs["value"].array
             return (array if array.size <= MAX_VALUE_ELEMENTS else None,)
-        if node.op == "_Arg" and self._argument_values:
+        if node.op in ARGUMENTS and self._argument_values:
             given = self._argument_values[node.attrs["index"]]
             return (None if isinstance(given, _PartialVector) else given,)
         if node.op in SHAPE_OPS or node.op == "VariableShape":
