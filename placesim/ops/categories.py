@@ -103,10 +103,14 @@ SHAPE_READERS = ("Shape", "Size", "Rank")
 """Ops that need only the shape of their input; the placer puts them, but not `ShapeN`, on the input's device (6.3 B1)."""
 SHAPE_OPS = (*SHAPE_READERS, "ShapeN")
 """Ops that need only the shapes of their inputs."""
+WHOLE_SHAPE_OPS = ("ShapeN", "VariableShape")
+"""Ops whose shapes TensorFlow uses only as a whole, not their single dimensions."""
 JOINS = ("Pack", "Concat", "ConcatV2")
 """Ops that concatenate tensors; known parts of a shape stay known through them."""
 PARTIAL_SHAPE_OPS = frozenset((*JOINS, "StridedSlice", "Cast"))
 """Ops through which shape inference tracks partly known shapes."""
+STATIC_PART_OPS = PARTIAL_SHAPE_OPS - {"Pack", "Cast"}
+"""Ops of whose inputs TensorFlow reads static shapes before values."""
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 """Ops with an attr `shape` that a fed tensor must fit."""
 UNFED_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
