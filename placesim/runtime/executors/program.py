@@ -467,7 +467,7 @@ def _with_input(message: str, graph: Graph, node: Node) -> str:
         return message
     for given in node.inputs:
         source = graph.nodes[given.node]
-        while source.op in (*IDENTITIES, *SWITCHES):
+        while source.op in (*IDENTITIES, *SWITCHES) and source.signature.output_is_ref[0]:
             source = graph.nodes[source.input_nodes[0]]
         if message == UNINITIALIZED + source.name:
             return UNINITIALIZED + graph.tensor_name(given)
