@@ -163,7 +163,7 @@ def loaded(document: Document) -> LoadedGraph:
     return found
 
 
-def results(graph: LoadedGraph, file: GraphFile | None = None) -> list[tuple[str, Any]]:
+def results(graph: LoadedGraph, file: GraphFile | None = None, *, is_soft: bool = True) -> list[tuple[str, Any]]:
     """Return the names and values that the steps of a graph fetch, or those of a `file` in its place.
 
     No device's memory is accounted for, which halves the time.
@@ -173,7 +173,7 @@ def results(graph: LoadedGraph, file: GraphFile | None = None) -> list[tuple[str
     def opened(*given: Any, **settings: Any) -> GraphSession:
         return GraphSession(*given, **settings | {"ledger": None})
 
-    outcome = simulate(graph, make_options({"soft_placement": True}), SimulationStage.EXECUTED, opened=opened)
+    outcome = simulate(graph, make_options({"soft_placement": is_soft}), SimulationStage.EXECUTED, opened=opened)
     if outcome.error is not None:
         raise outcome.error
     return [(row.name, row.array) for row in outcome.results]
