@@ -303,22 +303,19 @@ def write_matrix(optimizers: Iterable[str], models: Iterable[str], strategies: I
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", metavar="MODEL", nargs="*", help=f"by default all: {'; '.join(GRAPHS)}")
-    known = (("--optimizer", OPTIMIZERS), ("--strategy", STRATEGIES))
-    for option, names in known:
+    for option, names in (("--optimizer", OPTIMIZERS), ("--strategy", STRATEGIES)):
         parser.add_argument(option, action="append", metavar="NAME", help=f"(repeatable) by default all: {'; '.join(names)}")
     parser.add_argument("--worst", action="store_true", help="print only the largest difference of each optimizer and model")
     args = parser.parse_args()
-    chosen = []
-    for what, given, names in (
-        ("MODEL", args.models, GRAPHS),
-        *((option, getattr(args, option[2:]), names) for option, names in known),
-    ):
+
+    def chosen(what: str, given: Sequence[str] | None, known: Iterable[str]) -> Sequence[str]:
         for name in given or ():
-            if name not in names:
-                parser.error(f"unknown {what}: got '{name}', expected one of: {'; '.join(names)}")
-        chosen.append(given or names)
-    models, optimizers, strategies = chosen
-    write_matrix(optimizers, models, strategies, is_short=args.worst)
+            if name not in known:
+                parser.error(f"unknown {what}: got '{name}', expected one of: {'; '.join(known)}")
+        return given or [*known]
+
+    models, optimizers = chosen("MODEL", args.models, GRAPHS), chosen("--optimizer", args.optimizer, OPTIMIZERS)
+    write_matrix(optimizers, models, chosen("--strategy", args.strategy, STRATEGIES), is_short=args.worst)
 
 
 if __name__ == "__main__":

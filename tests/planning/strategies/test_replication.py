@@ -271,9 +271,10 @@ import tensorflow.compat.v1 as tf
 
 tf.disable_v2_behavior()
 x, w = tf.placeholder(tf.float32, [4, 3], name="x"), tf.get_variable("w", [3, 3])
-_, y = tf.while_loop(lambda i, h: i < 2, lambda i, h: (i + 1, tf.matmul(h, w)), (0, x))
+_, y, _ = tf.while_loop(lambda i, h, s: i < 2, lambda i, h, s: (i + 1, tf.matmul(s, w), h), (0, x, x))
 tf.train.AdamOptimizer().minimize(tf.reduce_mean(y))
 """
+"""A loop with a result that nothing reads."""
 
 
 def test_a_loop_between_the_batch_and_the_loss_is_refused(tmp_path: Path) -> None:
