@@ -100,6 +100,7 @@ class Kernel(NamedTuple):
     writes the result to `out`, which may be an input. `cost` selects the formulas that predict the kernel's time.
 
     `guess` is for an op whose output sizes depend on values: the size that a dry run assumes, most often the largest possible.
+    `last_outputs` are shapes that the last outputs always have, although the shape function leaves them unknown.
 
     `mixes` is for an op that combines, selects or moves elements along some dimensions of the first input, which the output has
     too: it returns these dimensions.
@@ -116,6 +117,7 @@ class Kernel(NamedTuple):
     in_place: Callable[..., object] | None = None
     cost: CostModel = ELEMENTWISE
     guess: SizeGuess | None = None
+    last_outputs: tuple[tuple[int, ...], ...] = ()
     mixes: MixedDims | None = None
 
 

@@ -9,9 +9,7 @@ import numpy as np
 
 from placesim.core.dtypes import INT32, DataType
 from placesim.graph.graph import Graph, Node, NodeDef
-from placesim.machine.device_names import DeviceName, format_spec, parse_runtime_name
 from placesim.ops.attributes import Attrs, TensorValue
-from placesim.ops.kernel_lookup import find_kernel
 
 CPU = "/device:CPU:0"
 _LABEL = "loc:@"
@@ -20,18 +18,6 @@ _LABEL = "loc:@"
 def gpu(number: int) -> str:
     """Return the request of a GPU."""
     return f"/device:GPU:{number}"
-
-
-def on_gpu(graph: Graph, node: Node, number: int) -> str:
-    """Return the request of a GPU, unless the node requests another kind of device or has no kernel there."""
-    asked = parse_runtime_name(node.device) or DeviceName()
-    if asked.type not in (None, "GPU"):
-        return node.device
-    if node.signature.definition is not None and not find_kernel(
-        graph.registry, node.op, "GPU", node.signature.attrs, node.name
-    ):
-        return format_spec(asked.address_space)
-    return format_spec(asked._replace(type="GPU", id=number))
 
 
 def with_labels(graph: Graph, node: Node, name_of: Callable[[Node], str | None]) -> Attrs:
@@ -117,6 +103,11 @@ class NodeWriter:
     def group(self, name: str, nodes: Iterable[str], device: str = "") -> str:
         """Add a node that waits for others."""
         return self.add(name, "NoOp", [f"^{node}" for node in nodes], device)
+
+    def later_read(self, name: str, variable: Node, dtype: DataType, after: Iterable[str]) -> str:
+        """Read a reference variable on its own device once the nodes `after` have run."""
+        attrs = {"T": dtype, "_class": (f"{_LABEL}{variable.name}",)}
+        return self.add(name, "Identity", (variable.name, *(f"^{node}" for node in after)), variable.device, attrs)
 
     def reshape(self, name: str, tensor: str, shape: Sequence[int], dtype: DataType, device: str = "") -> str:
         dims = self.constant(f"{name}/shape", list(shape), INT32, device)

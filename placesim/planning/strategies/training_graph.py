@@ -174,6 +174,8 @@ def _find_loss(graph: Graph, backward: Iterable[Node]) -> TensorRef:
     inner = {source for node in differentiated.values() for source in node.input_nodes}
     before = {node.id for node in _ancestors(graph, inner)}
     last = [node for node in differentiated.values() if node.id not in before and not is_gradient_name(node.name)]
+    # unread results of a loop, such as the final state of a network, have gradients, too
+    last = [node for node in last if node.op not in EXITS] or last
     if len(last) == 1:
         return TensorRef(last[0].id, 0)
     if not last:

@@ -153,6 +153,26 @@ with tf.Session() as session:
 """Shapes that are made of slices and products of a constant shape with the batch."""
 
 
+TABLE = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+tf.set_random_seed(1)
+words = tf.placeholder(tf.int32, [8, 3], name="words")
+table = tf.get_variable("table", [11, 6])
+h = tf.layers.dense(tf.reshape(tf.nn.embedding_lookup(table, words), [-1, 18]), 5, tf.tanh)
+loss = tf.reduce_mean(tf.square(tf.layers.dense(h, 2)))
+train = tf.train.MomentumOptimizer(1e-2, 9e-1).minimize(loss)
+with tf.control_dependencies([train]):
+    train = tf.train.ExponentialMovingAverage(decay=0.9).apply(tf.trainable_variables())
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run([loss, train], {words: np.random.RandomState(1).randint(0, 11, [8, 3])})
+"""
+"""A table whose update, SparseApplyMomentum, has no kernel for GPUs, and moving averages."""
+
+
 _READ = "/Read/ReadVariableOp"
 """End of the name of the op by which a script reads a resource variable."""
 
@@ -214,6 +234,23 @@ def test_a_variable_is_read_after_its_update_on_any_device(tmp_path: Path) -> No
             np.testing.assert_allclose(other, array, rtol=1e-5, atol=1e-7, err_msg=f"{name} with {settings}")
             averages += name.endswith("/ExponentialMovingAverage:0")
         assert averages == 24
+
+
+@pytest.mark.slow
+def test_a_table_is_on_a_device_with_kernels_for_its_updates(tmp_path: Path) -> None:
+    graph = script(tmp_path / "table.py", TABLE)
+    assert graph.file is not None
+    expected = results(graph)
+    for settings in (
+        {"replicas": 2, "variables": "mirrored", "reduce": "nccl"},
+        {"stages": 2, "micro_batches": 2},
+        {"replicas": 2, "variables": "mirrored", "stages": 2, "micro_batches": 2},
+    ):
+        file = rewrite_training(graph.file, Strategy(**settings)).file
+        for (name, array), (_, other) in zip(expected, results(graph, file, is_soft=False), strict=True):
+            np.testing.assert_allclose(other, array, rtol=1e-5, atol=1e-7, err_msg=f"{name} with {settings}")
+        assert {node.device for node in file.graph.nodes if node.op == "VariableV2" and "table" in node.name} == {""}
+        assert {node.device for node in file.graph.nodes if node.name.endswith("dense/kernel")} >= {"/device:GPU:0"}
 
 
 BY_HAND = """
@@ -287,9 +324,10 @@ import tensorflow.compat.v1 as tf
 
 tf.disable_v2_behavior()
 x, w = tf.placeholder(tf.float32, [4, 3], name="x"), tf.get_variable("w", [3, 3])
-_, y = tf.while_loop(lambda i, h: i < 2, lambda i, h: (i + 1, tf.matmul(h, w)), (0, x))
+_, y, _ = tf.while_loop(lambda i, h, s: i < 2, lambda i, h, s: (i + 1, tf.matmul(s, w), h), (0, x, x))
 tf.train.AdamOptimizer().minimize(tf.reduce_mean(y))
 """
+"""A loop with a result that nothing reads."""
 
 
 def test_a_loop_between_the_batch_and_the_loss_is_refused(tmp_path: Path) -> None:

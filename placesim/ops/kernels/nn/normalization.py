@@ -488,7 +488,9 @@ TABLE: Table = {
     "FusedBatchNorm": _NORMALIZATION,
     "FusedBatchNormV2": _NORMALIZATION,
     "FusedBatchNormV3": _NORMALIZATION._replace(
-        compute=partial(normalize_batch, has_reserve=True), shape=partial(_infer_batch_normalization, has_reserve=True)
+        compute=partial(normalize_batch, has_reserve=True),
+        shape=partial(_infer_batch_normalization, has_reserve=True),
+        last_outputs=((),),
     ),
     "FusedBatchNormGrad": _GRADIENT,
     "FusedBatchNormGradV2": _GRADIENT,
