@@ -457,7 +457,7 @@ def blame(error: OpError, graph: Graph, node: Node, device: str) -> OpError:
     location: Location | None = graph.location(node)
     message = _with_input(error.message, graph, node)
     found = type(error)(message + node_tail(message, node.name), node=node.name, location=location, device=device)
-    found.help = error.help
+    found.help, found.remedies = error.help, error.remedies
     return found
 
 

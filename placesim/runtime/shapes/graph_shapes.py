@@ -122,6 +122,10 @@ class GraphShapes:
             found = self._known[node_id]
         return found
 
+    def context(self, node: Node) -> ShapeContext:
+        """Return what is known of a node's inputs: their shapes, and their values on demand."""
+        return _NodeContext(self, node, tuple(map(self.shape, node.inputs)), list(map(self.handle, node.inputs)))
+
     def refusals(self) -> list[GraphBuildError]:
         """Return the errors that TensorFlow's Python would have raised when it created the nodes, in graph order."""
         known, infer = self._known, self._infer
