@@ -80,8 +80,17 @@ class NodeWriter:
         """Multiply a tensor by a factor. For the factor 1, add an identity."""
         if factor == 1.0:
             return self.identity(name, tensor, dtype, device)
-        other = self.constant(f"{name}/y", factor, dtype, device)
+        return self.product(name, tensor, self.constant(f"{name}/y", factor, dtype, device), dtype, device)
+
+    def product(self, name: str, tensor: str, other: str, dtype: DataType, device: str = "") -> str:
         return self.add(name, "Mul", (tensor, other), device, {"T": dtype})
+
+    def added(self, name: str, tensor: str, other: str, dtype: DataType, device: str = "") -> str:
+        """Add two tensors of any shapes that broadcast."""
+        return self.add(name, "AddV2", (tensor, other), device, {"T": dtype})
+
+    def cast(self, name: str, tensor: str, source: DataType, target: DataType, device: str = "") -> str:
+        return self.add(name, "Cast", (tensor,), device, {"SrcT": source, "DstT": target})
 
     def concatenation(self, name: str, tensors: Sequence[str], axis: int, dtype: DataType, device: str = CPU) -> str:
         dimension = self.constant(f"{name}/axis", axis, INT32, device)
@@ -90,6 +99,10 @@ class NodeWriter:
     def identity(self, name: str, tensor: str, dtype: DataType, device: str = "", after: Iterable[str] = ()) -> str:
         """Pass a tensor on once the nodes `after` have run."""
         return self.add(name, "Identity", (tensor, *(f"^{node}" for node in after)), device, {"T": dtype})
+
+    def group(self, name: str, nodes: Iterable[str], device: str = "") -> str:
+        """Add a node that waits for others."""
+        return self.add(name, "NoOp", [f"^{node}" for node in nodes], device)
 
     def later_read(self, name: str, variable: Node, dtype: DataType, after: Iterable[str]) -> str:
         """Read a reference variable on its own device once the nodes `after` have run."""

@@ -263,14 +263,13 @@ class _Replicator:
             if earlier is not None:
                 name = f"{part.scope}/accumulated/{self._divided.gradient_name(ref)}"
                 device = self._device(self._graph.nodes[ref.node], part.replica)
-                own = self._writer.add(name, "AddV2", (earlier, own), device, {"T": self._divided.dtype(ref)})
+                own = self._writer.added(name, earlier, own, self._divided.dtype(ref), device)
             self._sums[ref, part.replica] = own
         return [self._sums[ref, part.replica] for ref in gradients]
 
     def _end(self, part: Part, name: str, tensors: Sequence[str], device: str) -> None:
         """Write the node for which the next micro-batch or pass waits."""
-        waits = [f"^{split_tensor_name(tensor)[0]}" for tensor in tensors]
-        self._writer.add(f"{part.scope}/{name}", "NoOp", waits, device)
+        self._writer.group(f"{part.scope}/{name}", (split_tensor_name(tensor)[0] for tensor in tensors), device)
 
     def _combine(self, ref: TensorRef) -> Sequence[str]:
         """Return for each replica the tensor of the whole batch, combined from the parts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -19,7 +20,20 @@ from placesim.planning.strategies.gradient_reduction import REDUCTIONS
 from placesim.planning.strategies.replication import replicate
 from placesim.planning.strategies.rewriting import Strategy, rewrite_training
 from placesim.planning.strategies.training_graph import find_training
-from tests.planning.strategies.models import MODELS, OPTIMIZERS, STEPS, dense, loaded, recurrent, results
+from tests.planning.strategies.models import (
+    MODELS,
+    OPTIMIZERS,
+    STEPS,
+    Document,
+    dense,
+    loaded,
+    node,
+    placeholder,
+    recurrent,
+    results,
+    training,
+    variable,
+)
 
 
 def check(graph: LoadedGraph, *replications: Replication) -> None:
@@ -264,6 +278,34 @@ def test_updates_written_by_hand_are_updates(tmp_path: Path, update: str) -> Non
     training = find_training(graph.file.graph)
     assert [graph.file.graph.nodes[number].name for number in training.variables] == ["w", "v"]
     check(graph, Replication(2), Replication(1, 4), Replication(2, 1, "ring", is_mirrored=True))
+
+
+def _linear(loss: Sequence[Document]) -> Document:
+    """A linear model of four examples, with a sum `total` over them; `loss` are further nodes."""
+    nodes = [
+        *(placeholder("x", 4, 3), variable("w", 3, 2, seed=1), node("MatMul", "y", "x", "w"), node("Square", "squares", "y")),
+        *(node("Sum", "total", "squares", [0, 1]), node("L2Loss", "decay", "w"), *loss),
+    ]
+    return training(nodes, "gradient descent", lambda random: {"x": random.randn(4, 3)})
+
+
+def test_a_term_without_the_batch_beside_a_sum_over_the_batch_is_refused() -> None:
+    stacked = [node("Pack", "terms", "total", "decay", axis=0), node("Sum", "loss", "terms", [0])]
+    graph = loaded(_linear(stacked))
+    assert graph.file is not None
+    with pytest.raises(UsageError, match=r"terms \(Pack\) is not linear in the examples' results"):
+        DividedTraining(find_training(graph.file.graph), Replication(1, 2))
+    both = [node("Pack", "terms", "total", "total", axis=0), node("GatherV2", "one", "terms", 1, 0), node("Neg", "loss", "one")]
+    check(loaded(_linear(both)), Replication(1, 2))
+
+
+def test_a_size_of_the_batch_is_found_through_ops_that_move_elements() -> None:
+    sizes = [
+        {"op": "Const", "name": "sizes", "dtype": "int32", "value": [[2], [4]], "shape": [2, 1]},
+        *(node("Reshape", "flat", "sizes", [2]), node("GatherV2", "dims", "flat", [1, 0], 0)),
+        *(node("Fill", "twos", "dims", 2.0), node("Mul", "doubled", "y", "twos"), node("Sum", "loss", "doubled", [0, 1])),
+    ]
+    check(loaded(_linear(sizes)), Replication(2), Replication(1, 4))
 
 
 LOOP = """
