@@ -182,7 +182,10 @@ def _find_loss(graph: Graph, backward: Iterable[Node]) -> TensorRef:
         raise UsageError("no loss: got gradients in scopes without forward nodes, expected the names that tf.gradients gives")
     named = ", ".join(node.name for node in last[:MAX_NAMED])
     error = UsageError(f"several losses: got {named}{', ...' if len(last) > MAX_NAMED else ''}, expected gradients of one loss")
-    error.help = ("a graph that already has towers cannot get more: write it with one tower",)
+    error.help = (
+        "one optimizer can minimize the sum of several losses",
+        "a graph that already has towers cannot get more: write it with one tower",
+    )
     raise error
 
 
