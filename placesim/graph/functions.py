@@ -51,8 +51,8 @@ def instantiate(graph: Graph, function: LibraryFunction, attrs: Attrs) -> Functi
     """Return the body of a library function, with the attrs of the call in place of `$T`.
 
     Nodes are in the runtime's order: arguments first, then the body in the order of TensorFlow's importer, results last. Raises
-    InvalidArgumentError if an input does not exist, if a node has the wrong inputs for its op, if nodes are in a cycle, or if two
-    nodes (or two results) have the same name.
+    InvalidArgumentError if an input does not exist, if a node has the wrong inputs for its op, if nodes are in a cycle, or if
+    two nodes (or two results) have the same name.
     """
     args = tuple(NodeDef(a.name, "_Arg", (), "", {"T": _dtype(a, attrs), "index": i}) for i, a in enumerate(function.inputs))
     names = _TensorNames(graph, function, attrs)
