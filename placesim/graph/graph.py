@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from placesim.core.dtypes import RESOURCE, DataType
-from placesim.core.errors import Location
+from placesim.core.errors import InvalidArgumentError, Location
 from placesim.core.releases import CURRENT
 from placesim.ops.attributes import Attrs, AttrValue, as_held_by_kernel
 from placesim.ops.categories import MERGES, NEXT_ITERATIONS
@@ -406,6 +406,18 @@ class Graph:
     def is_back_edge(self, source: int, node: Node) -> bool:
         """Whether an input closes a loop: from a `NextIteration` into a `Merge`."""
         return node.op in MERGES and self.nodes[source].op in NEXT_ITERATIONS
+
+    def in_runtime_order(self) -> Graph:
+        """Return the graph with its nodes in `runtime_order`.
+
+        Raises InvalidArgumentError if a cycle that no `Merge` breaks leaves out nodes.
+        """
+        order = self.runtime_order()
+        if len(order) < len(self):
+            error = InvalidArgumentError(f"{len(self) - len(order)} nodes in a cycle")
+            error.help = (f"cycle: {' -> '.join(self.find_cycle() or ())}",)
+            raise error
+        return self.in_order(order)
 
     def in_order(self, order: Sequence[int]) -> Graph:
         """Return the graph with only the nodes of `order`, renumbered: node `order[i]` becomes i. `order` must also

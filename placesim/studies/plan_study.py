@@ -16,7 +16,7 @@ from placesim.placement.lowering import is_lowered
 from placesim.planning.bounds import Bound, best_bound
 from placesim.planning.graphs.all_placements import MAX_ASSIGNMENTS, assignments_below, count_assignments
 from placesim.planning.graphs.assignments import assignment_of, planned_devices
-from placesim.planning.graphs.avoided_devices import find_avoided, staying_nodes
+from placesim.planning.graphs.avoided_devices import find_avoided, held_nodes, staying_nodes
 from placesim.planning.graphs.baselines import named_baselines
 from placesim.planning.graphs.edit_search import MAX_ADDED, EditTree, has_scopes, search_edits
 from placesim.planning.graphs.memory_repair import (
@@ -208,6 +208,12 @@ class _Planner:
         self._loaded = loaded
         self._file = _file(loaded)
         self._base = clear_requests(self._file, free)
+        self._freed = {
+            node.name
+            for node, own in zip(self._base.graph.nodes, self._file.graph.nodes, strict=True)
+            if own.device != node.device
+        }
+        """Nodes whose requests were dropped."""
         self._is_held = any(node.device for node in self._base.graph.nodes)
         self._plans = EditedPlans()
         self._simple: list[Candidate] = []
@@ -579,7 +585,10 @@ class _Planner:
             movable=len(drawn.problem.movable),
             ways_out=(),
             is_held=self._is_held,
-            staying=staying_nodes(drawn, self._base.graph),
+            staying=(
+                *staying_nodes(drawn, self._base.graph),
+                *held_nodes(drawn, self._base.graph, self._freed),
+            ),
         )
         if best is None:
             return study

@@ -84,7 +84,7 @@ def find_training(graph: Graph, batch: Sequence[str] = (), *, needs_batch: bool 
     updates = _find_updates(graph)
     if not updates:
         raise UsageError(
-            "not a training graph: got no update of a variable with a gradient of tf.gradients, expected an optimizer: "
+            "not a training graph: got no variable that is updated with a gradient of tf.gradients, expected an optimizer: "
             "in a script, `minimize`; in a graph file, an entry `train`"
         )
     cuts = dict.fromkeys(ref.node for update in updates for ref in update.gradients)
