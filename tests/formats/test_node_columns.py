@@ -24,7 +24,8 @@ def _graph_def(rng: random.Random, oddness: float) -> bytes:
     """Nodes that read earlier nodes, some of them odd: their name, an input, their op or their type."""
     writer, nodes = NodeWriter(), []
     for i in range(COUNT):
-        name, op, attrs = f"n_{i}", "Add", {"T": FLOAT}
+        name, op = f"n_{i}", "Add"
+        attrs: dict[str, Any] = {"T": FLOAT}
         inputs = [f"n_{rng.randrange(max(0, i - 9), i)}" for _ in range(2)] if i else []
         if i % 7 == 0:
             op, inputs, attrs = "Placeholder", [], {"dtype": FLOAT}
