@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, repeat
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -49,6 +49,20 @@ class NodeDef(NamedTuple):
     device: str = ""
     attrs: Attrs = _NO_ATTRS
     location: int = 0
+
+
+class NodeColumns(NamedTuple):
+    """NodeDefs without locations, as columns. Nodes that share an object in `kinds` have equal ops and types."""
+
+    names: Sequence[str]
+    ops: Sequence[str]
+    inputs: Sequence[tuple[str, ...]]
+    devices: Sequence[str]
+    attrs: Sequence[Attrs]
+    kinds: Sequence[Attrs]
+
+    def node_defs(self) -> Iterator[NodeDef]:
+        return map(NodeDef._make, zip(*self[:5], repeat(0), strict=False))
 
 
 class Signature:
