@@ -148,7 +148,7 @@ def gpu_processor(model: GpuModel) -> Processor:
         cache_bytes=own.cache or units * _USUAL_CACHE_BYTES,
         has_short_reach=generation < _VOLTA,
         reached=reached,
-        forward_share=_FORWARD_SHARES.get(int(generation), 1.0),
+        forward_share=_FORWARD_SHARES.get(int(generation), 1.0) if own.tf32 else 1.0,
     )
 
 
