@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from math import hypot
 
@@ -14,6 +14,7 @@ from placesim.machine.timelines.timeline import PathStep, critical_path
 from placesim.machine.timelines.workload import NOWHERE
 from placesim.prediction.machine_resources import SimulatedMachine
 from placesim.prediction.memory_curves import MemoryCurve, memory_curve
+from placesim.prediction.processors import Processor
 from placesim.prediction.step_tasks import ExecutionCost, transfer_ends, transfer_key, workload
 from placesim.prediction.step_trace import StepTrace
 from placesim.prediction.time_breakdown import (
@@ -30,11 +31,19 @@ from placesim.prediction.time_breakdown import (
 )
 from placesim.runtime.recording.recorder import Execution
 
-DEVIATION_SCALE = 1.9
+DEVIATION_SCALE = 2.1
 """Factor between the deviation of a step on GPUs, and the deviation of kernels that deviate independently of each other.
 
 With it, four of five measured steps of published networks lie in the interval (`tests/benchmarks/timing_bench.py`).
 """
+RECENT_DEVIATION_SCALE = 1.25
+"""`DEVIATION_SCALE` for GPUs with narrow tensor cores since Ampere, whose libraries differ less than the early ones."""
+
+
+def deviation_scale(processors: Iterable[Processor]) -> float:
+    """Return the factor for a step on these GPUs: the larger one if they differ."""
+    is_recent = all(processor.has_narrow_tf32_cores for processor in processors)
+    return RECENT_DEVIATION_SCALE if is_recent else DEVIATION_SCALE
 
 
 class SimulatedStep:
@@ -60,7 +69,8 @@ class SimulatedStep:
         deviates less than with all nodes at an end of their intervals.  Nodes on hosts deviate together.
         """
         low, high = self.extremes
-        below, above = (min(1.0, DEVIATION_SCALE * share) for share in self.independent_shares())
+        scale = deviation_scale(place.gpu.processor for place in self.machine.places.values() if place.gpu is not None)
+        below, above = (min(1.0, scale * share) for share in self.independent_shares())
         return self.seconds - below * (self.seconds - low), self.seconds + above * (high - self.seconds)
 
     @cached_property
