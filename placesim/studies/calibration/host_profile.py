@@ -11,6 +11,7 @@ from statistics import mean, median
 
 from placesim.core.operating_system import available_processors, processor_name
 from placesim.machine.host_models import BASIC, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, MeasuredFigure
+from placesim.ops.categories import CONSTANTS
 from placesim.ops.process.intra_op_threads import blas_text
 from placesim.runtime.executors.thread_pools import ThreadPools
 from placesim.studies.calibration.case_timing import (
@@ -24,15 +25,7 @@ from placesim.studies.calibration.case_timing import (
     time_kernels,
     time_quickest,
 )
-from placesim.studies.calibration.cases import (
-    CHECKED,
-    GROUPS,
-    Case,
-    build_case_graph,
-    chain_graph,
-    placeholders_graph,
-    variables_graph,
-)
+from placesim.studies.calibration.cases import CHECKED, GROUPS, Case, build_case_graph
 from placesim.studies.calibration.fitting import (
     Sample,
     fit_caches,
@@ -42,20 +35,28 @@ from placesim.studies.calibration.fitting import (
     fit_threads,
     rescale_families,
 )
-from placesim.studies.calibration.networks import networks
+from placesim.studies.calibration.networks import LARGE, QUICK, SMALL, build_graphs
 
 CASE_SECONDS = 0.2
 """Time for each case, not including the creation of its tensors."""
 _NODES = 200
 _FEW, _MANY = 1, 41
 """Numbers of variables, feeds and fetches of the steps that measure the overhead of one."""
+_CHAINS = (2, 2 + _NODES)
+"""Lengths of the chains that measure the overhead of a node."""
+_SMALL_KERNELS = ("negations", "softmaxes")
+"""Nodes whose kernels the executor calls in its two ways: as a function of numpy, or as a function that takes a list."""
+_FETCHED = f"negations {_MANY}"
+_REPEATED = (
+    _FETCHED,
+    *(f"{nodes} {count}" for nodes in ("identities", *_SMALL_KERNELS) for count in _CHAINS),
+    *(f"{nodes} {count}" for nodes in ("variables", "placeholders") for count in (_FEW, _MANY)),
+)
 _MANY_NODES = 100
 _NETWORK_RUNS = 9
 _THREADS = ("slowed_products", "slowed_passes", "shared", "contended_call")
 _COLD = "cold_call"
 _DISPATCHES = ("dispatch", "dataflow", "beside", "variable", "step", "fed", "fetched")
-_SMALL_OPS = ("Neg", "Softmax")
-"""Ops whose kernels the executor calls in its two ways: as a function of numpy, or as a function that takes a list."""
 _ITEM = 4
 _QUIET_KEY = "quiet"
 Progress = Callable[[int, int], None]
@@ -86,7 +87,8 @@ class _Calibration:
         self._cores = available_processors()
         self._pools = ThreadPools()
         self._all_cores = ThreadPools()
-        self._networks = networks(is_quick=is_quick)
+        self._networks = QUICK if is_quick else (*LARGE, *SMALL)
+        self._graphs = build_graphs((*self._networks, *_REPEATED))
         self._cases: dict[int, Sample] = {}
         # a quick measurement has too few runs for a check
         self._noise = None if is_quick else NoiseCheck()
@@ -145,7 +147,7 @@ class _Calibration:
         return found
 
     def _kernels(self, case: Case, pools: ThreadPools, cores: int) -> Timing:
-        graph = build_case_graph(case, case.copies)
+        graph = build_case_graph(case)
         return self._quietest(lambda: time_kernels(graph, pools, self._case_seconds, cores))
 
     def _shared_samples(self) -> list[Sample]:
@@ -169,7 +171,7 @@ class _Calibration:
         """
         self._total += len(self._networks)
         found, handed = [], [0.0]
-        for graph in self._networks:
+        for graph in map(self._graphs.__getitem__, self._networks):
             loads, number = profile_kernels(graph)
             feeds = random_feeds(graph)
             timer = StepTimer(graph, self._all_cores, feeds)
@@ -177,7 +179,7 @@ class _Calibration:
             fixed, arriving = (min(it.run() for _ in range(_NETWORK_RUNS)) for it in (timer, parallel))
             timings = timer.time_nodes(self._case_seconds)
             if len(loads) >= _MANY_NODES:  # many nodes, so that the time of the step itself is small for each node
-                arriving -= len(graph["nodes"]) * (seconds["dataflow"] - seconds["dispatch"])
+                arriving -= sum(node.op not in CONSTANTS for node in graph.nodes) * (seconds["dataflow"] - seconds["dispatch"])
                 handed.append((arriving - fixed) / number if number else 0.0)
             found += [Sample(load, timings[name]) for name, load in loads.items() if name in timings]
             self._tick()
@@ -189,15 +191,14 @@ class _Calibration:
 
         Also returns the spread of the time that `_among_others` adds.
         """
-        variables = [StepTimer(variables_graph(count), self._all_cores) for count in (_FEW, _MANY)]
-        placeholders = [placeholders_graph(count) for count in (_FEW, _MANY)]
-        fed = [StepTimer(graph, self._all_cores, random_feeds(graph)) for graph in placeholders]
-        chain = chain_graph(_MANY, "Neg")
+        variables = self._timers("variables", (_FEW, _MANY))
+        fed = self._timers("placeholders", (_FEW, _MANY))
+        chain = self._graphs[_FETCHED]
         fetches = [[f"n{number}:0" for number in range(count)] for count in (_FEW, _MANY)]
         fetched = [StepTimer(chain, self._all_cores, random_feeds(chain), names) for names in fetches]
         found = {
-            "dispatch": self._slope(_NODES, *self._chains("Identity")),
-            "dataflow": self._slope(_NODES, *self._chains("Identity", inter_op=2)),
+            "dispatch": self._slope(_NODES, *self._timers("identities", _CHAINS)),
+            "dataflow": self._slope(_NODES, *self._timers("identities", _CHAINS, inter_op=2)),
             "beside": self._beside(),
             "variable": self._slope(_MANY - _FEW, *variables),
             "step": time_quickest(variables[0].run, self._case_seconds),
@@ -211,15 +212,16 @@ class _Calibration:
         spreads = {name: timing.spread - 1 for name, timing in found.items()}
         return seconds, spreads | {"handed": spreads["dataflow"]}
 
-    def _chains(self, op: str, inter_op: int = 0) -> list[StepTimer]:
-        graphs = [chain_graph(count, op) for count in (2, 2 + _NODES)]
+    def _timers(self, nodes: str, counts: tuple[int, int], inter_op: int = 0) -> list[StepTimer]:
+        """Return timers of the graphs with so many of these nodes."""
+        graphs = [self._graphs[f"{nodes} {count}"] for count in counts]
         return [StepTimer(graph, self._all_cores, random_feeds(graph), inter_op=inter_op) for graph in graphs]
 
     def _beside(self) -> Timing:
         """Measure the overhead of a node beside its kernel: the mean over both kinds of kernels."""
         found = []
-        for op in _SMALL_OPS:
-            chains = self._chains(op)
+        for nodes in _SMALL_KERNELS:
+            chains = self._timers(nodes, _CHAINS)
             node = self._slope(_NODES, *chains)
             kernels = [timing.seconds for name, timing in chains[1].time_nodes(self._case_seconds).items() if name[0] == "n"]
             found.append(Timing(max(0.0, node.seconds - median(kernels)), node.spread))
