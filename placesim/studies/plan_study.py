@@ -51,6 +51,7 @@ from placesim.planning.graphs.plan_comparison import (
     is_gpu,
 )
 from placesim.planning.graphs.problem_building import GraphProblem, ProblemRequest, build_problem, keep_apart, prefer_gpus
+from placesim.planning.methods.layer_splits import easiest_splits
 from placesim.planning.methods.memory_packing import pack_by_memory
 from placesim.planning.portfolio import AUTO, EXHAUSTIVE, OPTIMAL, Effort, PlanResult
 from placesim.planning.problem import Plan, PlanningProblem, are_apart
@@ -86,6 +87,8 @@ If memory is short, a search gets SHORT_SHARE of the other seconds, since plans 
 """
 ENUMERATION_SHARE = 0.5
 """Maximum share of the effort's seconds for trying all placements of a small problem."""
+CUT = "layers"
+"""Method of a cut between layers that is made to fit."""
 LEAST_MEMORY_ROUNDS, LEAST_MEMORY_SHARE = 3, 0.3
 """Maximum number of searches for a placement with the least peak on the GPUs, and their share of the effort."""
 SLOWER = "all other placements are slower"
@@ -443,8 +446,15 @@ class _Planner:
         return found, planned
 
     def _find_fitting(self) -> None:
-        """Add placements with low peaks if no placement on GPUs fits."""
-        if self._aim.sought is not PlanMeasure.MEMORY and not self._fits_on_gpus():
+        """Add cuts between layers that are made to fit, or else placements with low peaks, if no placement on GPUs fits."""
+        if self._aim.sought is PlanMeasure.MEMORY or self._fits_on_gpus():
+            return
+        is_large = len(self._problem.problem.tasks) > LARGE_TASKS
+        if self._memory is not None and self._is_searched_within_limits and not is_large:
+            limited = limit_peaks(self._problem, self._memory, 1.0, self._walked.recorder.moments[-1])
+            cuts = [Candidate(PLANNED, devices, CUT) for devices, _ in easiest_splits(limited.problem)]
+            self._simulate_repaired(self._memory, cuts)
+        if not self._fits_on_gpus():
             self._add_least_memory()
 
     def _add_least_memory(self) -> None:
