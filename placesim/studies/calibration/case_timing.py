@@ -17,7 +17,6 @@ from placesim.machine.options import SimulationOptions
 from placesim.prediction.host_loads.load import Load
 from placesim.prediction.host_loads.rules import host_load
 from placesim.prediction.node_shapes import KeptTensors
-from placesim.prediction.step_tasks import runs_in_pool
 from placesim.runtime.executors.ordered_executor import Executor
 from placesim.runtime.executors.program import Instruction
 from placesim.runtime.executors.thread_pools import ThreadPools
@@ -80,15 +79,8 @@ class NoiseCheck:
         )
 
 
-class KernelLoads(NamedTuple):
-    """The simulated loads of a step's kernels, by node, and the number of kernels that a pool would run."""
-
-    loads: dict[str, Load]
-    handed: int
-
-
-def profile_kernels(graph: dict[str, Any]) -> KernelLoads:
-    """Return the loads of the step that fetches `all`. Raises the errors of the graph's dry run."""
+def kernel_loads(graph: dict[str, Any]) -> dict[str, Load]:
+    """Return the loads of the kernels of the step that fetches `all`, by node. Raises the errors of the graph's dry run."""
     recorder = ExecutionRecorder()
     names = {node["name"] for node in graph["nodes"]}
     run = [{"fetch": [name]} for name in ("init", "all") if name in names]
@@ -97,24 +89,22 @@ def profile_kernels(graph: dict[str, Any]) -> KernelLoads:
     )
     if outcome.error is not None:
         raise outcome.error
-    found, handed = {}, 0
+    found = {}
     step = recorder.steps[-1]
     kept = KeptTensors(step)
     for execution in step:
         site = execution.site
         if site is None or execution.is_dead:
             continue
-        shapes = kept.shapes(site, execution)
-        counted = host_load(shapes)
+        counted = host_load(kept.shapes(site, execution))
         if counted is not None:
             found[site.instruction.node.name] = counted
-            handed += runs_in_pool(site, shapes)
-    return KernelLoads(found, handed)
+    return found
 
 
 def find_load(case: Case) -> Load:
     """Return the load of the case's op. Raises the errors of the graph's dry run."""
-    return profile_kernels(build_case_graph(case, case.copies)).loads["n0"]
+    return kernel_loads(build_case_graph(case, case.copies))["n0"]
 
 
 class StepTimer:

@@ -62,6 +62,8 @@ _MANY_BYTES = 64 << 20
 _CASE_WORK = 300_000_000
 """Approximate number of multiplications of all copies of a case."""
 _MOST_COPIES = 200
+_FORKED = (64, 160)
+"""Rows and depth of products that one thread computes, but with inputs large enough for a pool."""
 
 
 def _flat(op: str, *sizes: int, inputs: int = 1) -> tuple[Case, ...]:
@@ -230,6 +232,20 @@ def chain_graph(count: int, op: str = "Identity") -> dict[str, Any]:
     nodes += [{"op": "MatMul", "name": f"m{number}", "inputs": ["x0", "x0"]} for number in range(2)]
     nodes += [{"op": op, "name": f"n{number}", "inputs": [f"n{number - 1}" if number else "m0"]} for number in range(count)]
     return _waited_for(nodes, ["m1", f"n{count - 1}"])
+
+
+def forked_graph(stages: int, width: int) -> dict[str, Any]:
+    """Return a graph of `stages` stages, in each of which `width` (1 or 2) equal products follow and precede a sum."""
+    rows, depth = _FORKED
+    nodes: list[dict[str, Any]] = [
+        {"op": "Placeholder", "name": "s0", "dtype": "float32", "shape": [rows, depth]},
+        {"op": "Placeholder", "name": "w", "dtype": "float32", "shape": [depth, depth]},
+    ]
+    for stage in range(1, stages + 1):
+        names = [f"m{stage}_{number}" for number in range(width)]
+        nodes += [{"op": "MatMul", "name": name, "inputs": [f"s{stage - 1}", "w"]} for name in names]
+        nodes.append({"op": "AddV2", "name": f"s{stage}", "inputs": [names[0], names[-1]]})
+    return _waited_for(nodes, [f"s{stages}"])
 
 
 def placeholders_graph(count: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from placesim.studies.calibration.case_timing import (
     StepTimer,
     Timing,
     find_load,
-    profile_kernels,
+    kernel_loads,
     random_feeds,
     time_kernels,
     time_quickest,
@@ -30,6 +30,7 @@ from placesim.studies.calibration.cases import (
     Case,
     build_case_graph,
     chain_graph,
+    forked_graph,
     placeholders_graph,
     variables_graph,
 )
@@ -49,11 +50,13 @@ CASE_SECONDS = 0.2
 _NODES = 200
 _FEW, _MANY = 1, 41
 """Numbers of variables, feeds and fetches of the steps that measure the overhead of one."""
-_MANY_NODES = 100
-_NETWORK_RUNS = 9
+_STAGES = 40
+_HANDED_ROUNDS = 7
+_HANDED = 2
+"""Nodes of a stage that a pool runs at once."""
 _THREADS = ("slowed_products", "slowed_passes", "shared", "contended_call")
 _COLD = "cold_call"
-_DISPATCHES = ("dispatch", "dataflow", "beside", "variable", "step", "fed", "fetched")
+_DISPATCHES = ("dispatch", "dataflow", "handed", "beside", "variable", "step", "fed", "fetched")
 _SMALL_OPS = ("Neg", "Softmax")
 """Ops whose kernels the executor calls in its two ways: as a function of numpy, or as a function that takes a list."""
 _ITEM = 4
@@ -116,7 +119,7 @@ class _Calibration:
         alone = [sample for sample in cases if sample.load.parts > 1][: len(shared)]
         seconds |= fit_threads(alone, shared, profile, self._cores)
         spreads |= dict.fromkeys(_THREADS, _spread(sample.timing for sample in shared))
-        found = self._among_others(seconds)
+        found = self._among_others()
         profile = replace(profile, seconds=seconds | {_COLD: 0.0})
         seconds[_COLD] = fit_cold_calls(found, families, profile, self._cores)
         spreads[_COLD] = _spread(sample.timing for sample in found)
@@ -162,33 +165,18 @@ class _Calibration:
             self._tick()
         return found
 
-    def _among_others(self, seconds: dict[str, float]) -> list[Sample]:
-        """Measure kernels inside networks on all cores, with cold caches and idle helper threads.
-
-        Adds `handed` to `seconds`, the time to pass a node to a thread of the pool.
-        """
+    def _among_others(self) -> list[Sample]:
+        """Measure kernels inside networks on all cores, with cold caches and idle helper threads."""
         self._total += len(self._networks)
-        found, handed = [], [0.0]
+        found = []
         for graph in self._networks:
-            loads, number = profile_kernels(graph)
-            feeds = random_feeds(graph)
-            timer = StepTimer(graph, self._all_cores, feeds)
-            parallel = StepTimer(graph, self._all_cores, feeds, inter_op=2)
-            fixed, arriving = (min(it.run() for _ in range(_NETWORK_RUNS)) for it in (timer, parallel))
-            timings = timer.time_nodes(self._case_seconds)
-            if len(loads) >= _MANY_NODES:  # many nodes, so that the time of the step itself is small for each node
-                arriving -= len(graph["nodes"]) * (seconds["dataflow"] - seconds["dispatch"])
-                handed.append((arriving - fixed) / number if number else 0.0)
-            found += [Sample(load, timings[name]) for name, load in loads.items() if name in timings]
+            timings = StepTimer(graph, self._all_cores, random_feeds(graph)).time_nodes(self._case_seconds)
+            found += [Sample(load, timings[name]) for name, load in kernel_loads(graph).items() if name in timings]
             self._tick()
-        seconds["handed"] = max(0.0, median(handed[1:] or handed))
         return found
 
     def _dispatches(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Measure what steps and nodes cost beside their kernels, in seconds, and the spread of these times.
-
-        Also returns the spread of the time that `_among_others` adds.
-        """
+        """Measure what steps and nodes cost beside their kernels, in seconds, and the spread of these times."""
         variables = [StepTimer(variables_graph(count), self._all_cores) for count in (_FEW, _MANY)]
         placeholders = [placeholders_graph(count) for count in (_FEW, _MANY)]
         fed = [StepTimer(graph, self._all_cores, random_feeds(graph)) for graph in placeholders]
@@ -197,7 +185,8 @@ class _Calibration:
         fetched = [StepTimer(chain, self._all_cores, random_feeds(chain), names) for names in fetches]
         found = {
             "dispatch": self._slope(_NODES, *self._chains("Identity")),
-            "dataflow": self._slope(_NODES, *self._chains("Identity", inter_op=2)),
+            "dataflow": self._slope(_NODES, *self._chains("Identity", inter_op=_HANDED)),
+            "handed": self._handed(),
             "beside": self._beside(),
             "variable": self._slope(_MANY - _FEW, *variables),
             "step": time_quickest(variables[0].run, self._case_seconds),
@@ -208,12 +197,36 @@ class _Calibration:
             self._tick()
         seconds = {name: timing.seconds for name, timing in found.items()}
         seconds["dataflow"] = max(seconds["dispatch"], seconds["dataflow"])
-        spreads = {name: timing.spread - 1 for name, timing in found.items()}
-        return seconds, spreads | {"handed": spreads["dataflow"]}
+        # a stage has the handed nodes and a sum
+        seconds["handed"] = max(0.0, seconds["handed"] - (_HANDED + 1) * (seconds["dataflow"] - seconds["dispatch"]))
+        return seconds, {name: timing.spread - 1 for name, timing in found.items()}
 
     def _chains(self, op: str, inter_op: int = 0) -> list[StepTimer]:
         graphs = [chain_graph(count, op) for count in (2, 2 + _NODES)]
         return [StepTimer(graph, self._all_cores, random_feeds(graph), inter_op=inter_op) for graph in graphs]
+
+    def _handed(self) -> Timing:
+        """Measure how much longer a stage of nodes in a pool takes than one of these nodes in the calling thread.
+
+        The system chooses the processors of a pool's threads, and seldom changes them. So the result is the median over several
+        pools, and the median of each pool's runs. Its spread is from the median to the slowest pool.
+        """
+        alone = self._stage(self._all_cores, 1 if self._cores > 1 else _HANDED)
+        found = []
+        for _ in range(_HANDED_ROUNDS):
+            pools = ThreadPools()
+            found.append(self._stage(pools, _HANDED, _HANDED))
+            pools.close()
+        delays = [max(timing.seconds - alone.seconds, 0.0) for timing in found]
+        middle = median(delays)
+        return Timing(middle, max(delays) / middle if middle else 1.0)
+
+    def _stage(self, pools: ThreadPools, width: int, inter_op: int = 0) -> Timing:
+        """Return the median time of a stage of a forked graph."""
+        graphs = [forked_graph(stages, width) for stages in (_FEW, _FEW + _STAGES)]
+        few, many = (StepTimer(graph, pools, random_feeds(graph), inter_op=inter_op) for graph in graphs)
+        low, high = (time_quickest(timer.run, self._case_seconds / 2) for timer in (few, many))
+        return Timing((high.seconds * high.spread - low.seconds * low.spread) / _STAGES, high.spread)
 
     def _beside(self) -> Timing:
         """Measure the overhead of a node beside its kernel: the mean over both kinds of kernels."""

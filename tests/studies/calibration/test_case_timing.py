@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from placesim.runtime.executors.thread_pools import ThreadPools
-from placesim.studies.calibration.case_timing import StepTimer, profile_kernels, random_feeds
+from placesim.studies.calibration.case_timing import StepTimer, kernel_loads, random_feeds
 from placesim.studies.calibration.cases import chain_graph
 
 
@@ -23,7 +23,7 @@ def test_nodes_after_a_product_are_timed_one_by_one() -> None:
 
 
 def test_a_load_knows_the_bytes_that_a_step_touches() -> None:
-    loads = profile_kernels(chain_graph(2, "Neg")).loads
+    loads = kernel_loads(chain_graph(2, "Neg"))
     assert {load.step_bytes for load in loads.values()} == {
         4 * 4 * 4 * (1 + 3)
     }  # the placeholder, and a product's three matrices
