@@ -54,6 +54,7 @@ THIRD_PARTY = {
     "threadpoolctl": ("ops/process/intra_op_threads",),
     "ortools": ("planning/methods/exact",),
     "distributed": ("runtime/cluster/", "runtime/dask/"),
+    "tensorflow": ("studies/calibration/network_script",),  # a script, which placesim runs as a user's
     "google": ("formats/tensorflow/", "formats/onnx/messages"),
     "onnx": ("formats/onnx/",),
     "starlette": ("cli/studio/",),

@@ -60,6 +60,12 @@ def current_settings() -> CommandSettings:
     return CommandSettings() if settings is None else settings
 
 
+def own_options() -> tuple[str, ...]:
+    """Return the option words of the running command; empty if no command runs."""
+    context = click.get_current_context(silent=True)
+    return () if context is None else tuple(word for param in context.command.get_params(context) for word in param.opts)
+
+
 def same_setting(name: str, argument: str) -> str:
     """Return the command line of the command `name` for the same graph and machine as the running command.
 

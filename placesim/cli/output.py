@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from placesim.cli.command import current_settings
+from placesim.cli.command import current_settings, own_options
 from placesim.cli.standard_streams import write_complaint, write_result
 from placesim.core.errors import PlacesimError, UsageError
 from placesim.core.escaping import escape, escape_data, escape_line
@@ -179,11 +179,15 @@ def write_error(error: PlacesimError) -> None:
 
     outcome = error.outcome
     is_placed = outcome is not None and outcome.error is error
-    write_error_text(format_outcome_error(outcome) if is_placed else format_error(error))
+    write_error_text(format_outcome_error(outcome) if is_placed else format_error(error), error)
 
 
-def write_error_text(text: StyledText) -> None:
-    """Print the lines of an error, in colour on a terminal."""
+def write_error_text(text: StyledText, error: PlacesimError | None = None) -> None:
+    """Print the lines of an error, and its remedies among the running command's options, in colour on a terminal."""
+    if error is not None and error.remedies:
+        from placesim.report.text.complaint import format_remedies
+
+        text = StyledText(text, format_remedies(error, own_options()))
     if is_terminal(sys.stderr):
         from placesim.cli.progress import write_beside_bar
         from placesim.report.terminal.output import styled

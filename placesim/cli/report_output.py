@@ -137,7 +137,7 @@ class ReportWriter:
             complain(f"{message}\n")
         if report.error is not None and not isinstance(report.error, Interruption):
             write_traceback(report.error)
-            write_error_text(report.error_text())
+            write_error_text(report.error_text(), report.error)
         return self._out.is_read
 
     def _begin(self, report: Report) -> None:

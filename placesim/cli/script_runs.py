@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from placesim.cli.command import current_settings, is_from_environment
+from placesim.cli.command import current_settings, is_from_environment, own_options
 from placesim.machine.gpu_options import shell_environment
 from placesim.machine.options import MACHINE, make_options
 
@@ -56,6 +56,7 @@ def run_live(path: str, values: Mapping[str, Any], log_filters: Sequence[str], *
         "log_creation": log_creation,
         "debug": settings.debug,
         "quiet": settings.quiet,
+        "command_options": own_options(),
     }
     return _become(script_command(path, job, settings.script_arguments))
 

@@ -18,6 +18,7 @@ PlacesimError                    any error that a user sees
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from placesim.core.escaping import escape_line
@@ -47,7 +48,10 @@ class Problem(NamedTuple):
 
 
 class PlacesimError(Exception):
-    """Base class of all errors that users see. `outcome` holds the results up to the error, and `report` presents them."""
+    """Base class of all errors that users see. `outcome` holds the results up to the error, and `report` presents them.
+
+    `remedies` maps options to lines of help that name them; a command shows those of its own options.
+    """
 
     code: ClassVar[str] = ""
     exit_code: ClassVar[int] = 2
@@ -63,6 +67,7 @@ class PlacesimError(Exception):
         self.location = location
         self.device = device
         self.help: tuple[str, ...] = ()
+        self.remedies: Mapping[str, str] = {}
         self.outcome: Any = None
         self.report: Any = None
 

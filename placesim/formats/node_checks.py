@@ -9,7 +9,7 @@ from placesim.core.dtypes import DataType
 from placesim.formats.problems import FileProblems, key_position, part_position
 from placesim.graph.graph import LibraryFunction, NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, FunctionName, Placeholder, Shape, TensorValue
-from placesim.ops.categories import CROSSES
+from placesim.ops.categories import CONSTANTS, CROSSES
 from placesim.ops.definitions import AttrDef, OpDef, format_op_def, missing_attrs, missing_problem, value_problem
 from placesim.ops.registry import Registry, describe_other_releases
 
@@ -53,7 +53,7 @@ class NodeChecks:
             self._check_attrs(node_def, definition, tree, where)
             self._check_deciding(node_def, definition, tree, where)
         is_good = len(self._problems) == before
-        if is_good and op != "Const":
+        if is_good and op not in CONSTANTS:
             self._checked[op, id(attrs)] = attrs
         return is_good
 

@@ -10,6 +10,7 @@ from placesim.formats.node_checks import NodeChecks, node_text
 from placesim.formats.problems import ACYCLIC, FileProblems, part_position, value_position
 from placesim.graph.graph import Graph, Node, NodeDef, Signature, split_tensor_name
 from placesim.ops.attributes import Attrs, TensorValue
+from placesim.ops.categories import CONSTANTS
 from placesim.ops.definitions import format_op_def
 
 _NODE_NAME = re.compile(r"[A-Za-z0-9._][A-Za-z0-9_.\-/>]*").fullmatch
@@ -99,7 +100,7 @@ class NodeImport:
     def _signature(self, node_def: NodeDef, tree: Any) -> Signature | None:
         """Return a node's signature, which is cached by its attrs object or by a constant's type; None for an invalid node."""
         op, attrs = node_def.op, node_def.attrs
-        is_constant = op == "Const" and len(attrs) == 2 and attrs.get("value").__class__ is TensorValue
+        is_constant = op in CONSTANTS and len(attrs) == 2 and attrs.get("value").__class__ is TensorValue
         key = attrs.get("dtype") if is_constant else id(attrs)
         found = self._signatures.get(key)
         if found is not None and found[0].op == op:
@@ -107,7 +108,7 @@ class NodeImport:
         if not self._checks.check(node_def, tree):
             return None
         signature = self._graph.signatures.signature(op, attrs)
-        if is_constant or op != "Const":
+        if is_constant or op not in CONSTANTS:
             self._signatures[key] = (signature, attrs)
         return signature
 

@@ -37,13 +37,30 @@ class InitializerSpec(NamedTuple):
 
 VALUE_KINDS = ("value", "initial_value")
 """Initializers given by constant values, which can determine the variable's shape."""
-INITIALIZER_FIELDS = {
+HANDLE_OPS = {"ref": "VariableV2", "resource": "VarHandleOp"}
+"""Op that holds a variable, by the variable's kind."""
+
+
+class Parameter(NamedTuple):
+    """A parameter of an initializer, with the name of its constant and its default for floating types."""
+
+    key: str
+    constant: str
+    default: float
+
+
+_NORMAL = (Parameter("mean", "mean", 0.0), Parameter("stddev", "stddev", 1.0))
+RANDOM_INITIALIZERS = {
+    "random_uniform": ("RandomUniform", (Parameter("minval", "min", 0.0), Parameter("maxval", "max", 1.0))),
+    "random_normal": ("RandomStandardNormal", _NORMAL),
+    "truncated_normal": ("TruncatedNormal", _NORMAL),
+}
+"""Op of each random initializer, and its parameters."""
+INITIALIZER_FIELDS: Mapping[str, tuple[str, ...]] = {
     "glorot_uniform": ("seed",),
     "zeros": (),
     "ones": (),
-    "random_uniform": ("minval", "maxval", "seed"),
-    "random_normal": ("mean", "stddev", "seed"),
-    "truncated_normal": ("mean", "stddev", "seed"),
+    **{kind: (*(key for key, _, _ in parameters), "seed") for kind, (_, parameters) in RANDOM_INITIALIZERS.items()},
 }
 
 
@@ -111,9 +128,8 @@ def _add_parts(
         attrs = {"dtype": dtype, "shape": Shape(tuple(shape))}
         if kind == "resource":
             debug = {"debug_name": scope} if builder.leaves_marks else {}
-            handle = builder.add("VarHandleOp", name=scope, attrs={**attrs, "shared_name": scope[:-1], **debug})
-        else:
-            handle = builder.add("VariableV2", name=scope, attrs=attrs)
+            attrs |= {"shared_name": scope[:-1], **debug}
+        handle = builder.add(HANDLE_OPS[kind], name=scope, attrs=attrs)
         labelled.close()
         return (_finish_resource if kind == "resource" else _finish_ref)(builder, scope, handle, value, dtype)
 
@@ -155,8 +171,7 @@ def add_initial_value(builder: ScopedGraphBuilder, shape: Sequence[int], dtype: 
     if kind == "random_uniform":
         return _add_uniform(builder, shape, dtype, {"minval": 0 if dtype.is_integer else 0.0, **values})
     _require_floating(dtype)
-    op = "RandomStandardNormal" if kind == "random_normal" else "TruncatedNormal"
-    return _add_normal(builder, kind, op, shape, dtype, values)
+    return _add_normal(builder, kind, shape, dtype, values)
 
 
 def _require_floating(dtype: DataType) -> None:
@@ -205,24 +220,26 @@ def _add_uniform(builder: ScopedGraphBuilder, shape: Sequence[int], dtype: DataT
     low, high = values["minval"], values.get("maxval", 1.0 if dtype.is_floating else None)
     if high is None:
         raise GraphBuildError(f"Must specify maxval for integer dtype {dtype.python_name}")
+    op, parameters = RANDOM_INITIALIZERS["random_uniform"]
     with builder.name_scope("random_uniform") as scope:
         dims = _add_shape(builder, shape)
-        bounds = [builder.constant(value, dtype, name=name) for name, value in (("min", low), ("max", high))]
+        named = zip(parameters, (low, high), strict=True)
+        bounds = [builder.constant(value, dtype, name=parameter.constant) for parameter, value in named]
         if dtype.is_integer:
             return builder.add("RandomUniformInt", [dims, *bounds], name=scope, attrs=_seeds(values))
-        random = builder.add("RandomUniform", [dims], name="RandomUniform", attrs={"dtype": dtype, **_seeds(values)})
+        random = builder.add(op, [dims], name=op, attrs={"dtype": dtype, **_seeds(values)})
         width = builder.add("Sub", [bounds[1], bounds[0]], name="sub")
         scaled = builder.add("Mul", [random, width], name="mul")
         return builder.add("AddV2", [scaled, bounds[0]], name=scope)
 
 
 def _add_normal(
-    builder: ScopedGraphBuilder, kind: str, op: str, shape: Sequence[int], dtype: DataType, values: Mapping[str, Any]
+    builder: ScopedGraphBuilder, kind: str, shape: Sequence[int], dtype: DataType, values: Mapping[str, Any]
 ) -> Node:
+    op, parameters = RANDOM_INITIALIZERS[kind]
     with builder.name_scope(kind) as scope:
         dims = _add_shape(builder, shape)
-        mean = builder.constant(values.get("mean", 0.0), dtype, name="mean")
-        deviation = builder.constant(values.get("stddev", 1.0), dtype, name="stddev")
+        mean, deviation = (builder.constant(values.get(key, default), dtype, name=name) for key, name, default in parameters)
         random = builder.add(op, [dims], name=op, attrs={"dtype": dtype, **_seeds(values)})
         scaled = builder.add("Mul", [random, deviation], name="mul")
         return builder.add("AddV2", [scaled, mean], name=scope)

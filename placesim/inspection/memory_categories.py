@@ -9,7 +9,7 @@ from placesim.core.grouped import grouped
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_patterns import is_gradient_name
 from placesim.inspection.memory_requirements import CONSTANT, SCRATCH, VARIABLE, kind_of, name_of
-from placesim.ops.categories import ASSIGNMENTS, CONSTANTS, VARIABLES
+from placesim.ops.categories import ASSIGNMENTS, CONSTANTS, VARIABLE_READS, VARIABLES
 from placesim.ops.kernels import cost_of
 from placesim.runtime.accounting.usage import Holder
 
@@ -77,7 +77,7 @@ def _optimizer_variables(graph: Graph) -> Iterator[str]:
     for number in order:
         node = graph.nodes[number]
         variable = None
-        before = node.control_inputs if node.op == "ReadVariableOp" else ()  # a resource is read after its update
+        before = node.control_inputs if node.op in VARIABLE_READS else ()  # a resource is read after its update
         if node.input_nodes and cost_of(node.op).kind == "optimizer":
             variable = find_origin(graph, node.input_nodes[0]).id
             trained.add(variable)

@@ -11,7 +11,7 @@ from placesim.graph.graph import Node, TensorRef
 from placesim.inspection.byte_amounts import Amount, amounts_by, merge_amounts
 from placesim.machine.inventory import Device
 from placesim.ops.attributes import Shape, TensorValue
-from placesim.ops.categories import VARIABLES
+from placesim.ops.categories import CONSTANTS, VARIABLES
 from placesim.placement.placer import Placement
 from placesim.runtime.partitioning.transfer_kinds import TransferKind
 from placesim.runtime.sessions.outcome import Outcome, TransferRow
@@ -71,7 +71,7 @@ def summarise(
     for name in placed_on:
         counts[name] = counts.get(name, 0) + 1
     variables = None if placement is None else held_amounts(placement, VARIABLES)
-    constants = None if placement is None else held_amounts(placement, ("Const",))
+    constants = None if placement is None else held_amounts(placement, CONSTANTS)
     sent, received = sum_transfers(transfers)
     return tuple(
         DeviceSummary(

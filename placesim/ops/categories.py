@@ -70,8 +70,12 @@ RUN_ATTRS = {
     **dict.fromkeys(CASES, "branches"),
 }
 """For each call op whose attr `Tout` has the result types: the name of the attr with the called function."""
-FUNCTION_ENDS = ("_Arg", "_Retval")
-"""Ops for the arguments and results of a function's body, and for the feeds and fetches of a step (8.11)."""
+ARGUMENTS = ("_Arg",)
+"""Ops for the arguments of a function's body, and for the feeds of a step (8.11)."""
+RESULTS = ("_Retval",)
+"""Ops for the results of a function's body, and for the fetches of a step (8.11)."""
+FUNCTION_ENDS = (*ARGUMENTS, *RESULTS)
+"""Ops at the ends of a function's body, and of a step."""
 
 # --- variables, and ops that pass a tensor on -----------------------------------------------------------------------
 
@@ -85,6 +89,8 @@ PERSISTENT = ("Const", *REF_VARIABLES)
 """Ops that keep their output from step to step."""
 OWNED_OUTPUTS = frozenset(("Const", "VarHandleOp"))
 """Ops whose kernel allocates the output when the kernel is created."""
+VARIABLE_READS = ("ReadVariableOp",)
+"""Ops that return the value of a resource variable."""
 ASSIGNMENTS = ("Assign", "AssignVariableOp")
 """Ops that set a variable, for instance to a restored tensor."""
 INITIALIZATION_QUERIES = ("IsVariableInitialized", "VarIsInitializedOp")
@@ -97,10 +103,14 @@ SHAPE_READERS = ("Shape", "Size", "Rank")
 """Ops that need only the shape of their input; the placer puts them, but not `ShapeN`, on the input's device (6.3 B1)."""
 SHAPE_OPS = (*SHAPE_READERS, "ShapeN")
 """Ops that need only the shapes of their inputs."""
+WHOLE_SHAPE_OPS = ("ShapeN", "VariableShape")
+"""Ops whose shapes TensorFlow uses only as a whole, not their single dimensions."""
 JOINS = ("Pack", "Concat", "ConcatV2")
 """Ops that concatenate tensors; known parts of a shape stay known through them."""
 PARTIAL_SHAPE_OPS = frozenset((*JOINS, "StridedSlice", "Cast"))
 """Ops through which shape inference tracks partly known shapes."""
+STATIC_PART_OPS = PARTIAL_SHAPE_OPS - {"Pack", "Cast"}
+"""Ops of whose inputs TensorFlow reads static shapes before values."""
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 """Ops with an attr `shape` that a fed tensor must fit."""
 UNFED_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
@@ -111,7 +121,9 @@ UNFED_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
 SENDS = ("_Send", "_HostSend")
 """Ops that send a tensor to another partition, from device memory or host memory (8.6)."""
 RECEIVES = ("_Recv", "_HostRecv")
-"""Ops that receive a tensor from another partition."""
+"""Ops that receive a tensor from another partition, into device memory or host memory."""
+HOST_TRANSFERS = ("_HostSend", "_HostRecv")
+"""Ends of a transfer that are in host memory."""
 WITHOUT_STATE = frozenset(
     (*FUNCTION_ENDS, *SENDS, *RECEIVES, "Assert", "Print", "PrintV2", "StatefulPartitionedCall", "If", "While", "Case", "For")
 )

@@ -16,7 +16,7 @@ from placesim.graph.graph import Node, Origin
 from placesim.graph.node_text import node_tag
 from placesim.machine.device_names import parse_runtime_name
 from placesim.ops.attributes import FunctionName
-from placesim.ops.categories import CALLS, CASES, ENTERS, FUNCTION_ENDS, IFS, WHILES
+from placesim.ops.categories import ARGUMENTS, CALLS, CASES, ENTERS, FUNCTION_ENDS, IFS, WHILES
 from placesim.placement.editable_graph import EditableGraph
 from placesim.placement.editable_node import EditableNode
 from placesim.placement.input_checks import missing_output, output_dtype
@@ -376,14 +376,14 @@ class _Inlining:
             has_inputs = bool(node.input_nodes or node.control_inputs)
             # without this control edge, a node without inputs (also in a called body) would run before the nodes that the call
             # waits for
-            if entry is not None and node.op != "_Arg" and (not has_inputs or (is_call and not node.control_inputs)):
+            if entry is not None and node.op not in ARGUMENTS and (not has_inputs or (is_call and not node.control_inputs)):
                 edited.control(entry, copy)
         for position, node_id in enumerate(self.body.args):
             # TensorFlow adds the arguments and then replaces them, so each has taken a number (6.5.1)
             copies[node_id].removed = True
             copies[node_id] = inputs[position]
         for node in graph.nodes:
-            if node.op == "_Arg":
+            if node.op in ARGUMENTS:
                 continue
             for i, slot in zip(node.input_nodes, node.input_slots, strict=True):
                 edited.connect(copies[i], slot, copies[node.id])

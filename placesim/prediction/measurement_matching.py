@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from placesim.core.errors import UsageError
 from placesim.machine.timelines.measured_steps import COPY, HOST, KERNEL, TRANSFER, MeasuredStep, Measurement
-from placesim.ops.categories import CALLS, CONSTANTS, FUNCTION_ENDS, IDENTITIES, SINGLE_DEVICE_CALLS, VARIABLES
+from placesim.ops.categories import CALLS, CONSTANTS, FUNCTION_ENDS, IDENTITIES, SINGLE_DEVICE_CALLS, VARIABLE_READS, VARIABLES
 from placesim.prediction.measured_comparison import (
     ABSENT,
     ADDED,
@@ -32,7 +32,7 @@ from placesim.runtime.recording.recorder import Execution
 
 _CALLING = frozenset((*CALLS, *SINGLE_DEVICE_CALLS))
 """Ops whose recorded time includes the nodes of the functions that they call."""
-_HOLDERS = frozenset((*CONSTANTS, *VARIABLES, *IDENTITIES, *FUNCTION_ENDS, "ReadVariableOp"))
+_HOLDERS = frozenset((*CONSTANTS, *VARIABLES, *IDENTITIES, *FUNCTION_ENDS, *VARIABLE_READS))
 """Ops that are never fused. The profiler omits them since they take little time."""
 _NAMES = 3
 """Maximum number of names that are kept for a group of unmatched nodes."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.core.errors import PlacesimError
 from placesim.machine.inventory import Device
+from placesim.ops.categories import ARGUMENTS
 from placesim.prediction.cost_formulas import machine_of, start_seconds, work_family
 from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
 from placesim.prediction.node_shapes import KeptTensors, node_shapes, num_bytes
@@ -231,7 +232,7 @@ class NodeCosts:
 
 def _tensor_name(client: ClientGraph, sender: Node, slot: int) -> str:
     """Return a tensor's name in the graph; the sender of a fed tensor is an `_Arg` node, which is only in the step."""
-    if sender.op == "_Arg":
+    if sender.op in ARGUMENTS:
         return client.feeds[sender.attrs["index"]].removesuffix(":0")
     return f"{sender.name}:{slot}" if slot else sender.name
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from placesim.core.errors import InvalidArgumentError
 from placesim.machine.host_models import HostProfile
 from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Task
-from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS, VARIABLES
+from placesim.ops.categories import FUNCTION_ENDS, HOST_TRANSFERS, RECEIVES, SENDS, VARIABLE_READS, VARIABLES
 from placesim.ops.kernels.cost_model import DISPATCH
 from placesim.prediction.calling_thread import passed_to_pool, uses_pool
 from placesim.prediction.collectives import TREE, group_members, hops_seconds, ring_hops, ring_order, tree_seconds
@@ -61,7 +61,7 @@ class PlacedKernel(NamedTuple):
 
 
 _NOWHERE = ExecutionCost(NOTHING)
-_BESIDE = dict(zip(FUNCTION_ENDS, ("fed", "fetched"), strict=True)) | dict.fromkeys((*VARIABLES, "ReadVariableOp"), "variable")
+_BESIDE = dict(zip(FUNCTION_ENDS, ("fed", "fetched"), strict=True)) | dict.fromkeys((*VARIABLES, *VARIABLE_READS), "variable")
 """Names of the seconds, in a host's profile, that nodes of these ops take beside their dispatch."""
 
 
@@ -207,12 +207,12 @@ class StepCosts:
         op, key = site.instruction.node.op, site.instruction.key
         assert key is not None
         senders = (step[source].site for source in execution.sources)
-        from_host = any(sender is not None and sender.instruction.node.op == "_HostSend" for sender in senders)
+        from_host = any(sender is not None and sender.instruction.node.op in HOST_TRANSFERS for sender in senders)
         known = (key[0], key[1], op, from_host, execution.outputs)
         found = self._known.get(known)
         if found is None:
             places = self._machine.places
-            route = self._machine.route(places[key[0]], places[key[1]], from_host=from_host, to_host=op == "_HostRecv")
+            route = self._machine.route(places[key[0]], places[key[1]], from_host=from_host, to_host=op in HOST_TRANSFERS)
             found = self._known[known] = ExecutionCost(NOTHING, route=route, num_bytes=num_bytes(execution.outputs))
         return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -72,6 +72,27 @@ def _fed_examples(loaded: LoadedGraph, file: GraphFile, options: SimulationOptio
     return None
 
 
+def count_training_steps(file: GraphFile) -> int:
+    """Return the number of steps up to the last one that trains. Raises UsageError if there are steps, but none trains."""
+    graph, steps = file.graph, file.steps or ()
+    updates = {graph.nodes[update.node].name for update in find_training(graph, needs_batch=False).updates}
+    for number, step in reversed([*enumerate(steps, 1)]):
+        if step.repeat and (not step.fetches or not updates.isdisjoint(_needed(graph, step))):
+            return number
+    if not steps:
+        return 0
+    error = UsageError(
+        f"no step trains: got {readable_count(len(steps), 'step')} without updates of variables, expected a step that trains"
+    )
+    error.help = ("name the op that trains with --fetch", "a script also gives its later steps with --until end")
+    raise error
+
+
+def up_to_training(file: GraphFile, count: int) -> GraphFile:
+    """Return the file, or a rewritten form of it, with the first `count` steps."""
+    return replace(file, steps=(file.steps or ())[:count] or None)
+
+
 def search_segments(loaded: LoadedGraph, options: SimulationOptions, name: str, strategy: Strategy) -> TrainingRewrite:
     """Return a graph with `AUTO` recomputation, like `study_rewrite`, but without predictions."""
     study = _RewriteStudy(loaded, options, name, strategy)
@@ -95,6 +116,7 @@ class _RewriteStudy:
         if options.fetch is not None:
             self._file = replace(self._file, steps=build_steps(loaded, self._file, options))
         self._options = replace(options, fetch=None)
+        self._trained = 0
 
     def rewrite(self) -> TrainingRewrite:
         """Return the rewritten graph, with its effect if it is predicted."""
@@ -114,7 +136,8 @@ class _RewriteStudy:
             return replace(found, notes=(*found.notes, f"no prediction of memory and time: {error.message}"))
 
     def without(self) -> GraphFile:
-        """Return the graph with neither recomputation nor half precision."""
+        """Return the graph with neither recomputation nor half precision. Raises UsageError if no step trains."""
+        self._trained = count_training_steps(self._file)
         if self._strategy.parts * self._strategy.stages == 1:
             return self._file
         return self._rewritten(replace(self._strategy, recompute=(), precision=None, loss_scale=None)).file
@@ -174,9 +197,7 @@ class _RewriteStudy:
     def _with_effect(self, trial: _Trial, before: GraphFile, usage: DeviceUsage) -> TrainingRewrite:
         rewrite, after = trial
         names = short_names([after.device])
-        updates = {rewrite.training.graph.nodes[update.node].name for update in rewrite.training.updates}
-        seconds = (self._seconds(before, updates), self._seconds(rewrite.file, updates))
-        effect = RewriteEffect(names[0], usage.peak, after.peak, *seconds)
+        effect = RewriteEffect(names[0], usage.peak, after.peak, self._seconds(before), self._seconds(rewrite.file))
         notes = rewrite.notes
         if self._strategy.recompute and after.peak >= usage.peak:
             notes = (*notes, f"recomputation saves no memory: {_reason(after, rewrite.file.graph)}")
@@ -191,12 +212,10 @@ class _RewriteStudy:
             raise outcome.error
         return max(outcome.memory, key=lambda usage: (usage.limit is not None and usage.peak > 0, usage.peak))
 
-    def _seconds(self, file: GraphFile, updates: Set[str]) -> float:
-        """Return the seconds of the last step that needs the updates of variables."""
-        study = study_time(replace(self._loaded, file=file, text=None), self._options, self._name)
-        steps = [step for step in file.steps or () if step.repeat]
-        training = [number for number, step in enumerate(steps) if not updates.isdisjoint(_needed(file.graph, step))]
-        return study.steps[training[-1] if training else -1].seconds
+    def _seconds(self, file: GraphFile) -> float:
+        """Return the seconds of the last step that trains."""
+        trained = up_to_training(file, self._trained)
+        return study_time(replace(self._loaded, file=trained, text=None), self._options, self._name).steps[-1].seconds
 
 
 def _best(tried: Mapping[int, _Trial]) -> int:

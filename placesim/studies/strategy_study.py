@@ -32,7 +32,7 @@ from placesim.report.text.planning import suggest_remedy
 from placesim.studies.conversions import WRITERS, convert_graph, find_file_form
 from placesim.studies.plan_files import planned_for
 from placesim.studies.plan_study import study_plan
-from placesim.studies.rewrite_study import find_batch_size, search_segments
+from placesim.studies.rewrite_study import count_training_steps, find_batch_size, search_segments, up_to_training
 from placesim.studies.simulation.settings import build_steps
 from placesim.studies.time_study import study_time
 
@@ -67,7 +67,8 @@ def compare_strategies(
 ) -> StrategyComparison:
     """Return the simulated strategies of a training graph. A strategy that cannot be applied has the reason as its error.
 
-    Raises UsageError if the graph does not train, and the errors of the graph and the options.
+    The step is the last one that trains. Raises UsageError if the graph or all its steps do not train, and the errors of the
+    graph and the options.
     """
     if request.scales_batch and options.batch is None:
         raise UsageError("no batch to scale: got --scale-batch alone, expected --batch N for one device as well")
@@ -115,7 +116,8 @@ class _Comparison:
         file = replace(loaded.file, steps=build_steps(loaded, loaded.file, options))
         self._options = replace(options, fetch=None)
         self._file = _on_one_device(planned_for(file, options))
-        self._batch = find_batch_size(loaded, self._file, self._options, request.split)
+        self._trained = count_training_steps(self._file)
+        self._batch = find_batch_size(loaded, up_to_training(self._file, self._trained), self._options, request.split)
         self.first = self.result(next(one_device_cases()))
         if self.first.placed.study is None:
             assert self.first.placed.error is not None
@@ -150,12 +152,12 @@ class _Comparison:
                 file = rewrite_training(file, case.strategy).file
             if case.devices > 1:
                 file = spread_over_tasks(file, self._file.inventory, case.strategy, self._gpus)
-        loaded = replace(self._loaded, file=file, text=None)
+        loaded = replace(self._loaded, file=up_to_training(file, self._trained), text=None)
         study = study_time(loaded, options, self._name, is_traced=self._request.aim.is_traced)
         return SimulatedPlacement(case.label, study, study.error), file
 
     def _planned(self, case: StrategyCase, options: SimulationOptions) -> tuple[SimulatedPlacement, GraphFile | None]:
-        searched = replace(self._loaded, file=self._file, text=None)
+        searched = replace(self._loaded, file=up_to_training(self._file, self._trained), text=None)
         effort = share_effort(self._request.effort, 1 / (len(self.counts) - 1))
         free = self._request.free or ("*",)
         aim = self._request.aim

@@ -553,3 +553,22 @@ def test_an_error_of_memory_names_only_options_of_memory(shell: Shell, graph: st
     assert "`--dump`" in complaint
     assert "--log-memory" not in complaint
     assert "--no-memory-limit" not in complaint
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("run", {"--no-memory-limit", "--log-memory"}),
+        ("memory", {"--dump"}),
+        ("simulate", set()),
+    ],
+)
+def test_an_error_names_only_remedies_of_its_command(shell: Shell, command: str, expected: set[str]) -> None:
+    graph = shell.write(
+        "full.yaml",
+        "devices: {cpu: 1, gpu: {count: 1, memory: 4MiB}}\nnodes:\n"
+        "  - {op: Fill, name: a, inputs: [[1000, 1000], 0.5]}\n  - {op: Add, name: b, inputs: [a, a]}\nfetch: [b]\n",
+    )
+    complaint = shell(command, graph).complaint
+    assert complaint.startswith("ResourceExhaustedError: OOM when allocating")
+    assert set(re.findall(r"`(--[a-z-]+)", complaint)) == expected

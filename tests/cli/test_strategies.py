@@ -65,6 +65,15 @@ def test_strategies_are_sorted_and_the_best_is_written(shell: Shell) -> None:
 
 
 @pytest.mark.slow
+def test_the_step_that_trains_is_compared_although_another_is_last() -> None:
+    document = dense("momentum", -1)
+    trained = placesim.compare_strategies(document | {"run": document["run"][:2]}, gpu=2, **FEW)
+    more = placesim.compare_strategies(document | {"run": [*document["run"][:2], document["run"][-1]]}, gpu=2, **FEW)
+    assert [*more] == [*trained]
+    assert more[0]["examples_per_second"] is not None
+
+
+@pytest.mark.slow
 def test_python_gets_rows_and_graphs(tmp_path: Path) -> None:
     report = placesim.compare_strategies(model(), **FEW)
     assert repr(report) == f"<placesim.StrategyReport of {report.name}: {report.comparison.results[0].case.label}>"
@@ -170,6 +179,20 @@ def test_a_machine_without_enough_memory(shell: Shell) -> None:
     assert (ended.code, ended.complaint) == (1, "no strategy fits, and best.pb is not written\n")
     assert [line.split("\t")[2] for line in ended.output.splitlines()] == ["fits", "false", "false", "false", "-"]
     assert not (shell.directory / "best.pb").exists()
+
+
+def test_steps_without_training_are_refused(shell: Shell) -> None:
+    document = model()
+    graph = write(shell, document | {"run": [*document["run"][:1], {"fetch": ["w"]}]})
+    expected = (
+        "UsageError: no step trains: got 2 steps without updates of variables, expected a step that trains\n  name the op "
+    )
+    for ended in (shell("plan", graph, *COMMAND), shell("parallelize", graph, "--recompute", "auto")):
+        assert (ended.code, ended.complaint[: len(expected)]) == (2, expected)
+    ended = shell("parallelize", graph, "--precision", "float16", "--output", "half.json")
+    assert ended.code == 0
+    assert "note: no prediction of memory and time: no step trains: got 2 steps" in ended.complaint
+    assert shell("parallelize", graph, "--recompute", "2", "--fetch", "train", "--output", "two.json").code == 0
 
 
 def test_a_graph_without_training_is_refused(shell: Shell) -> None:

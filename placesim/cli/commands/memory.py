@@ -118,10 +118,8 @@ def memory_command(graph: str, batch: int | str | None, execute: bool, top: int,
       placesim memory model.yaml --batch 64 | awk -F'\\t' '$1 == "device" {print $2, $5}'
     """
     from placesim.cli.graph_arguments import graph_name, load_graph
-    from placesim.cli.output import complain, write, write_error_text
+    from placesim.cli.output import complain, write, write_error
     from placesim.cli.progress import show_stages
-    from placesim.report.text.complaint import format_outcome_error
-    from placesim.runtime.accounting.out_of_memory import RUN_REMEDIES
     from placesim.studies.memory_study import MemoryStudyRequest, study_memory
 
     target = take_target(FORMS, values)
@@ -137,9 +135,6 @@ def memory_command(graph: str, batch: int | str | None, execute: bool, top: int,
     else:
         write_target(FORMS, target, study, top)
     if study.error is not None:
-        error = study.error.outcome.error
-        if error is not None and error.help[-len(RUN_REMEDIES) :] == RUN_REMEDIES:
-            error.help = (*error.help[: -len(RUN_REMEDIES)], "`--dump` prints TensorFlow's allocator dump")
-        write_error_text(format_outcome_error(study.error.outcome))
+        write_error(study.error)
         return study.error.exit_code
     return 0

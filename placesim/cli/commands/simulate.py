@@ -121,10 +121,9 @@ def simulate_command(
       placesim simulate model.yaml --batch 64 | awk -F'\\t' '$1 == "node" {print $7, $2}'
     """
     from placesim.cli.graph_arguments import graph_name, load_graph
-    from placesim.cli.output import complain, write, write_error_text, write_trace
+    from placesim.cli.output import complain, write, write_error, write_trace
     from placesim.cli.progress import show_stages
     from placesim.formats.traces.reader import read_measurement
-    from placesim.report.text.complaint import format_outcome_error
     from placesim.studies.time_study import study_time
 
     target = take_target(FORMS, values)
@@ -154,6 +153,6 @@ def simulate_command(
     else:
         write_target(FORMS, target, study, top)
     if study.error is not None:
-        write_error_text(format_outcome_error(study.error.outcome))
+        write_error(study.error)
         return study.error.exit_code
     return 0

@@ -21,7 +21,7 @@ from placesim.formats.tensorflow.messages import parse
 from placesim.graph.graph import Graph, LibraryFunction, Node, split_tensor_name
 from placesim.graph.session_steps import GraphFile
 from placesim.ops.attributes import Attrs, FunctionName, Shape, TensorValue
-from placesim.ops.categories import ASSIGNMENTS, CALLS, IDENTITIES_BY_SLOT, VARIABLES
+from placesim.ops.categories import ASSIGNMENTS, CALLS, CONSTANTS, IDENTITIES_BY_SLOT, VARIABLES
 
 _MAX_STEPS = 1_000_000
 _MAX_DEPTH = 100
@@ -160,7 +160,7 @@ def _source(scope: _Scope, text: str, steps: _Steps) -> tuple[_Scope, _Place, st
 def _constant(scope: _Scope, text: str, steps: _Steps) -> Any:
     """Return the elements of a constant tensor; empty for another tensor."""
     source = _source(scope, text, steps)
-    value = source[1].attrs.get("value") if source is not None and source[1].op == "Const" else None
+    value = source[1].attrs.get("value") if source is not None and source[1].op in CONSTANTS else None
     return value.array.reshape(-1) if isinstance(value, TensorValue) else ()
 
 

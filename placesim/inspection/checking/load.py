@@ -10,7 +10,7 @@ from placesim.inspection.checking.subject import Subject, is_on
 from placesim.inspection.short_device_names import short_device
 from placesim.inspection.summary import held_amounts, nodes_of_unknown_size, operations
 from placesim.machine.device_names import DeviceName
-from placesim.ops.categories import VARIABLES
+from placesim.ops.categories import CONSTANTS, VARIABLES
 
 HOLDERS_SHOWN = 3
 """Maximum number of buffers named for a device's peak."""
@@ -25,7 +25,7 @@ def _measure(subject: Subject, what: str) -> Mapping[str, int]:
         return operations(subject.placement)[0]
     found = {device.name: 0 for device in subject.snapshot.devices}
     if what == "bytes":
-        amounts = held_amounts(subject.placement, (*VARIABLES, "Const"))
+        amounts = held_amounts(subject.placement, (*VARIABLES, *CONSTANTS))
         return found | {name: amount.bytes for name, amount in amounts.items()}
     for node in subject.snapshot.nodes:
         found[node.device] += not node.body
@@ -51,14 +51,14 @@ def memory(subject: Subject, values: Values) -> Iterator[Breach]:
     One of unknown size counts as `unknown` bytes. If `unknown` is not given, such nodes are violations.
     """
     spec = values["device"] or DeviceName()
-    for name, amount in held_amounts(subject.placement, (*VARIABLES, "Const")).items():
+    for name, amount in held_amounts(subject.placement, (*VARIABLES, *CONSTANTS)).items():
         total = amount.bytes + amount.unknown * (values["unknown"] or 0)
         if is_on(name, spec) and total > values["bytes"]:
             noted = f" and {amount.unknown} of unknown size" if amount.unknown else ""
             told = f" holds {total} bytes of variables and constants{noted}, limit {values['bytes']}"
             yield Breach(subject.snapshot.start, StyledText(short_device(name), told))
     if values["unknown"] is None:
-        for node, name in nodes_of_unknown_size(subject.placement, (*VARIABLES, "Const")):
+        for node, name in nodes_of_unknown_size(subject.placement, (*VARIABLES, *CONSTANTS)):
             if is_on(name, spec):
                 ways = (
                     "give its shape in the graph, or limit `max-peak-memory` instead; `unknown: BYTES` counts it as that many"

@@ -10,7 +10,7 @@ from placesim.inspection.checking.rule import DEVICE, EXCEPT, NODES, OPS, Breach
 from placesim.inspection.checking.subject import Subject, is_on
 from placesim.inspection.short_device_names import short_device
 from placesim.inspection.snapshot import PlacedNode
-from placesim.ops.categories import IDENTITIES, VARIABLES
+from placesim.ops.categories import IDENTITIES, VARIABLE_READS, VARIABLES
 
 SHOWN = 3
 """Maximum number of nodes that a message about a request names."""
@@ -82,7 +82,7 @@ def variables_with_consumers(subject: Subject, values: Values) -> Iterator[Breac
         node = nodes[i]
         if node.op in VARIABLES:
             holder[i] = i
-        elif node.op in (*IDENTITIES, "ReadVariableOp") and node.input_nodes and node.input_nodes[0] in holder:
+        elif node.op in (*IDENTITIES, *VARIABLE_READS) and node.input_nodes and node.input_nodes[0] in holder:
             holder[i] = holder[node.input_nodes[0]]
         for source in dict.fromkeys(node.input_nodes):
             variable = nodes[holder[source]] if source in holder else None

@@ -17,7 +17,7 @@ from placesim.core.grouped import grouped
 from placesim.core.styled_text import device, fill_template
 from placesim.graph.graph import COLUMNS, DeviceScope, Graph, Node
 from placesim.machine.device_names import ANY, DeviceName, enclose, parse_python_spec, parse_runtime_name
-from placesim.ops.categories import VARIABLES
+from placesim.ops.categories import VARIABLE_READS, VARIABLES
 from placesim.placement.colocation_labels import class_labels
 
 
@@ -105,7 +105,7 @@ class Annotations:
         """
         made = self._by_position.get(node.location, ()) if self._key_position(node.location, node.id) > 0 else ()
         nodes = [self._graph.nodes[i] for i in made] or [node]
-        reads = () if any(made.op in VARIABLES for made in nodes) else ("ReadVariableOp",)
+        reads = () if any(made.op in VARIABLES for made in nodes) else VARIABLE_READS
         kept = tuple(made for made in nodes if "/Initializer/" not in made.name and (len(nodes) == 1 or made.op not in reads))
         return () if node.op in reads and node not in kept else kept or (node,)
 

@@ -18,6 +18,7 @@ from placesim.inspection.explaining.annotations import Annotation, AnnotationKin
 from placesim.inspection.explaining.kernel_support import KernelSupport, kernel_support
 from placesim.inspection.snapshot import SimulationState
 from placesim.machine.device_names import ANY, DeviceName, parse_runtime_name
+from placesim.ops.categories import ARGUMENTS
 from placesim.placement.colocation import Cause, ColocationGraph, Union
 from placesim.placement.constraints import Constraints, SoftStep, soften
 from placesim.placement.function_bodies import CalledBody, Instantiation, body_node
@@ -217,7 +218,7 @@ class Proof:
         if body is not None and reason.choice == DeviceChoice.ASSIGNED:
             if body.how is Instantiation.SINGLE_DEVICE:
                 return "whole"
-            return "argument" if self.op == "_Arg" else "result"
+            return "argument" if self.op in ARGUMENTS else "result"
         if reason.choice == DeviceChoice.DEFAULT and reason.followed is None:
             is_callers = body is not None and reason.device.name == body.device and body.how is Instantiation.MULTI_DEVICE
             return "caller" if is_callers and not self.held_to.requested else "default"

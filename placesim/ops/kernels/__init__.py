@@ -11,7 +11,7 @@ from placesim.ops.kernels.op_families import FAMILIES as FAMILIES
 from placesim.ops.kernels.op_families import OP_FAMILIES
 
 if TYPE_CHECKING:
-    from placesim.ops.kernels.kernel import Kernel, Table, Trait
+    from placesim.ops.kernels.kernel import Kernel, MixedDims, Table, Trait
 
 
 class KernelTable(Mapping[str, "Kernel"]):
@@ -72,3 +72,8 @@ def has_trait(op: str, trait: Trait) -> bool:
 def cost_of(op: str) -> CostModel:
     """Return the cost model of an op's kernel; an op without a kernel, such as a function's name, counts as elementwise."""
     return _KERNELS[op].cost if op in OP_FAMILIES else ELEMENTWISE
+
+
+def mixing_of(op: str) -> MixedDims | None:
+    """Return the function that tells along which dimensions an op mixes elements; None if it mixes none."""
+    return _KERNELS[op].mixes if op in OP_FAMILIES else None

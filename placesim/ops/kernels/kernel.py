@@ -33,13 +33,16 @@ Flops = Callable[[Sequence[Dims], Sequence[Dims], Attrs], int]
 SizeGuess = Callable[[ShapeContext, int], int | None]
 """A function `(inputs, output number) -> size` for an output's dimension that depends on values; None without a guess."""
 
+MixedDims = Callable[[ShapeContext], Sequence[int] | None]
+"""A function `(inputs) -> dimensions` of the first input, as positions or negative positions; None if they are unknown."""
+
 
 class KernelWait(Exception):
     """Raised by a kernel with `may_wait` that cannot run yet, such as for an empty queue; the executor runs it again later."""
 
 
 class Trait(Flag):
-    """A property of an op's kernel that an executor, a dry run or a shape check may rely on."""
+    """A property of an op's kernel that an executor, a dry run, a shape check or a training strategy may rely on."""
 
     HANDS_ON = auto()
     """The outputs are inputs, parts of inputs, existing tensors or a few numbers: their sizes need no check."""
@@ -61,6 +64,28 @@ class Trait(Flag):
     """Waits for the inputs of the other members of its collective, not for the node that ran last."""
     GUESSES_MOST = auto()
     """The guess is the largest size that an output can have."""
+    TAKES_SHAPE = auto()
+    """An input's value, the only one that the shape function reads as a shape, is the shape of the output."""
+    GIVES_ELEMENTS = auto()
+    """The outputs are the next element of a dataset or queue, or a batch of elements."""
+    LINEAR = auto()
+    """Linear in the first input, if the others are constant; so are kernels that only move elements or pass them on."""
+    ADDS = auto()
+    """The output is the sum or the difference of the inputs."""
+    MULTIPLIES = auto()
+    """The output is the product of the inputs, by elements."""
+    DIVIDES = auto()
+    """The output is the first input divided by the second, by elements."""
+    SUMS = auto()
+    """Adds elements, or products of elements, along each dimension that the outputs lack."""
+    AVERAGES = auto()
+    """Outputs that lack dimensions of the first input have averages along these dimensions."""
+    FILLS = auto()
+    """The output has the shape of the input, and the same value in all elements."""
+
+
+PLAIN = Trait(0)
+"""No trait."""
 
 
 class Kernel(NamedTuple):
@@ -75,6 +100,10 @@ class Kernel(NamedTuple):
     writes the result to `out`, which may be an input. `cost` selects the formulas that predict the kernel's time.
 
     `guess` is for an op whose output sizes depend on values: the size that a dry run assumes, most often the largest possible.
+    `last_outputs` are shapes that the last outputs always have, although the shape function leaves them unknown.
+
+    `mixes` is for an op that combines, selects or moves elements along some dimensions of the first input, which the output has
+    too: it returns these dimensions.
     """
 
     compute: Compute
@@ -84,10 +113,12 @@ class Kernel(NamedTuple):
     needs_context: bool = False
     may_wait: bool = False
     memory: MemoryRule | None = None
-    traits: Trait = Trait(0)
+    traits: Trait = PLAIN
     in_place: Callable[..., object] | None = None
     cost: CostModel = ELEMENTWISE
     guess: SizeGuess | None = None
+    last_outputs: tuple[tuple[int, ...], ...] = ()
+    mixes: MixedDims | None = None
 
 
 Table = dict[str, Kernel]
@@ -124,6 +155,21 @@ def elements(dims: Dims) -> int:
 def as_many_as(*positions: int) -> SizeGuess:
     """Return the guess that an output has as many rows as these inputs have elements together."""
     return lambda context, output: sum(elements(context.shapes[position]) for position in positions)
+
+
+def along(dim: int) -> MixedDims:
+    """Return the function of a kernel that mixes elements along one dimension, the same for all inputs."""
+    return lambda context: (dim,)
+
+
+def along_dims_in(position: int) -> MixedDims:
+    """Return the function of a kernel that mixes elements along the dimensions in the value of an input."""
+
+    def mixed(context: ShapeContext) -> Sequence[int] | None:
+        found = context.known_value(position)
+        return None if found is None else [int(dim) for dim in found.reshape(-1)]
+
+    return mixed
 
 
 def per_element(position: int, count: int = 1) -> Flops:

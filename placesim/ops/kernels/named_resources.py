@@ -18,7 +18,7 @@ from placesim.core.protobuf_wire import message_field, number_field
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.abstract_tensor import Sketch, as_array, stacked
 from placesim.ops.kernels.device_resources import DEFAULT_CONTAINER, TYPE_HASHES, ResourceHandle, VariableResource
-from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table
+from placesim.ops.kernels.kernel import PLAIN, Compute, Kernel, KernelContext, Table, Trait
 from placesim.ops.kernels.memory_rules import MemoryRule
 from placesim.ops.kernels.shapes import (
     Dims,
@@ -152,12 +152,11 @@ def users(
     infer_newer: ShapeFunction,
     may_wait: bool = False,
     memory: MemoryRule | None = None,
+    traits: Trait = PLAIN,
 ) -> Table:
     """Return the table rows of the older and the newer op that compute the same with a resource."""
-    return {
-        older: Kernel(compute, infer_older, needs_context=True, may_wait=may_wait, memory=memory),
-        newer: Kernel(compute, infer_newer, needs_context=True, may_wait=may_wait, memory=memory),
-    }
+    row = Kernel(compute, infer_older, needs_context=True, may_wait=may_wait, memory=memory, traits=traits)
+    return {older: row, newer: row._replace(shape=infer_newer)}
 
 
 def check_signature(

@@ -30,6 +30,7 @@ from placesim.graph.graph import Graph, Node
 from placesim.graph.session_steps import GraphFile
 from placesim.machine.device_names import ANY, DeviceName, enclose, parse_python_spec, parse_runtime_name
 from placesim.machine.inventory import DeviceSet
+from placesim.ops.categories import CONSTANTS
 from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
 from placesim.planning.graphs.plan_annotations import devices_by_name, find_misplaced_nodes
@@ -427,7 +428,7 @@ def _literals(clash: _Clash) -> Literals:
     if len(clash.uses) != 1 or clash.entry.op is None:
         raise UneditableText
     *literals, node = clash.uses[0].nodes
-    types = [literal.attrs.get("dtype") for literal in literals if literal.op == "Const"]
+    types = [literal.attrs.get("dtype") for literal in literals if literal.op in CONSTANTS]
     names = [(literal.name, dtype.name) for literal, dtype in zip(literals, types, strict=False) if isinstance(dtype, DataType)]
     if not names or len(names) != len(literals):
         raise UneditableText

@@ -12,8 +12,10 @@ from enum import Enum
 
 from placesim.core.errors import UsageError
 from placesim.graph.graph import Node, TensorRef
-from placesim.ops.categories import CONSTANTS, SHAPE_OPS
-from placesim.planning.strategies.batch_shapes import BatchShapes
+from placesim.ops.categories import CONSTANTS, JOINS, SHAPE_OPS
+from placesim.ops.kernels import has_trait, mixing_of
+from placesim.ops.kernels.kernel import Trait
+from placesim.planning.strategies.batch_shapes import BatchShapes, moved_inputs
 
 
 class Dependence(Enum):
@@ -33,23 +35,8 @@ class Dependence(Enum):
     STATISTIC = "statistic"
 
 
-_LINEAR = frozenset(
-    (
-        *("Identity", "Neg", "Cast", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "PreventGradient", "CheckNumerics"),
-        *("Transpose", "StridedSlice", "Slice", "Snapshot", "Sum", "Mean", "Pack", "ConcatV2", "Unpack", "Split", "Tile"),
-    )
-)
-"""Ops that are linear in their first input or in all inputs, if their other inputs do not depend on the batch."""
-_SUMMING = frozenset(("Sum", "L2Loss", "BiasAddGrad", "MatMul", "BatchMatMul", "BatchMatMulV2", "Einsum"))
-"""Ops that sum over the batch dimension if their output lacks this dimension."""
-_ADDITIONS = ("Add", "AddV2", "AddN", "Sub")
-_DIVISIONS = ("RealDiv", "Div", "DivNoNan")
-_FILLS = ("ZerosLike", "OnesLike")
-_DIMENSION_OPERANDS = {"Cumsum": 1, "Cumprod": 1, "CumulativeLogsumexp": 1, "ReverseV2": 1, "Roll": 2, "GatherV2": 2}
-"""Ops that combine or move elements along some dimensions, and the position of the input that names the dimensions."""
-_COMBINED_DIMENSION = {"Gather": 0, "GatherNd": 0} | dict.fromkeys(("TopK", "TopKV2", "Softmax", "LogSoftmax"), -1)
-"""Ops that combine or move elements along a fixed dimension."""
-
+_LINEAR = (Trait.LINEAR, Trait.MOVES_ELEMENTS, Trait.PASSES_ON, Trait.SHARES_MEMORY)
+"""Traits of ops that are linear in their first input or in all inputs, if their other inputs do not depend on the batch."""
 _DATALESS = frozenset((Dependence.NONE, Dependence.SIZE, Dependence.FILLED))
 
 
@@ -106,9 +93,9 @@ class BatchDependence:
         """Return why a tensor is neither a mean nor a sum over the batch."""
         node = self._reasons.get(ref, self._graph.nodes[ref.node])
         kinds = {self.of(source) for source in node.inputs}
-        if node.op in _ADDITIONS and Dependence.NONE in kinds and Dependence.SUM in kinds:
+        if has_trait(node.op, Trait.ADDS) and Dependence.NONE in kinds and Dependence.SUM in kinds:
             return f"in which {node.name} ({node.op}) adds a term without the batch to a sum over the batch"
-        if node.op in _DIVISIONS:
+        if has_trait(node.op, Trait.DIVIDES):
             return f"in which {node.name} ({node.op}) divides by a number that depends on the examples"
         return f"in which {node.name} ({node.op}) is not linear in the examples' results"
 
@@ -146,25 +133,16 @@ class BatchDependence:
             self.local_statistics.append(node)
 
     def _refuse_mixed_examples(self, node: Node) -> None:
-        """Raise UsageError for a node that combines or moves elements along the dimension of the batch.
+        """Raise UsageError for a node that mixes elements along the dimension of the batch.
 
         In a part, the shapes would be valid, but examples would get values of other examples.
         """
-        inputs = [*node.inputs]
-        axis = self._shapes.axis(inputs[0]) if inputs else None
-        if axis is None:
+        mixed = mixing_of(node.op)
+        axis = None if mixed is None else self._shapes.axis(next(node.inputs))
+        if mixed is None or axis is None:
             return
-        rank = len(self._shapes.full.shape(inputs[0]) or ())
-        if node.op in _DIMENSION_OPERANDS:
-            found = self._shapes.full.value(inputs[_DIMENSION_OPERANDS[node.op]])
-            dims = None if found is None else [int(dim) for dim in found.reshape(-1)]
-        elif node.op == "Reverse":
-            found = self._shapes.full.value(inputs[1])
-            dims = None if found is None else [*map(int, found.nonzero()[0])]
-        elif node.op == "ReverseSequence":
-            dims = [self._graph.full_attrs(node)["seq_dim"]]
-        else:
-            dims = [_COMBINED_DIMENSION[node.op]] if node.op in _COMBINED_DIMENSION else []
+        context = self._shapes.full.context(node)
+        dims, rank = mixed(context), len(context.shapes[0] or ())
         if dims is None or axis in [dim % rank for dim in dims]:
             raise UsageError(
                 f"examples depend on each other: got {node.name} ({node.op}) along the dimension of the batch, "
@@ -175,7 +153,7 @@ class BatchDependence:
         dependent = [kind for kind in kinds if kind is not Dependence.NONE]
         if self._shapes.axis(ref) is not None:
             holds_data = node.signature.is_stateful or node.id in self._shapes.split
-            is_filled = node.op in _FILLS or (not holds_data and _DATALESS.issuperset(kinds))
+            is_filled = has_trait(node.op, Trait.FILLS) or (not holds_data and _DATALESS.issuperset(kinds))
             return Dependence.FILLED if is_filled else Dependence.ROWS
         if not dependent:
             return Dependence.NONE
@@ -184,23 +162,25 @@ class BatchDependence:
         if Dependence.ROWS in dependent or Dependence.FILLED in dependent:
             return self._reduced(node, dependent)
         first, alike = dependent[0], len({*dependent}) == 1
+        if first is Dependence.SUM and node.op in JOINS and any(kinds[i] is Dependence.NONE for i in moved_inputs(node)):
+            return Dependence.STATISTIC
         if Dependence.STATISTIC in dependent:
             return Dependence.STATISTIC
-        if node.op in _DIVISIONS:
+        if has_trait(node.op, Trait.DIVIDES):
             return self._divided(node, *kinds)
-        if node.op == "Mul" and len(dependent) == 1:
+        if has_trait(node.op, Trait.MULTIPLIES) and len(dependent) == 1:
             return self._scaled(node, kinds.index(Dependence.NONE), first)
-        if node.op in _ADDITIONS and alike and (len(dependent) == len(kinds) or first is Dependence.MEAN):
+        if has_trait(node.op, Trait.ADDS) and alike and (len(dependent) == len(kinds) or first is Dependence.MEAN):
             return first
-        return first if node.op in _LINEAR and alike else Dependence.STATISTIC
+        return first if alike and any(has_trait(node.op, trait) for trait in _LINEAR) else Dependence.STATISTIC
 
     @staticmethod
     def _reduced(node: Node, dependent: Sequence[Dependence]) -> Dependence:
         """Return the dependence of a tensor without a batch dimension whose inputs have one."""
         is_filled = all(kind in (Dependence.FILLED, Dependence.SIZE) for kind in dependent)
-        if node.op == "Mean" or node.op.startswith("FusedBatchNorm"):
+        if has_trait(node.op, Trait.AVERAGES):
             return Dependence.SIZE if is_filled else Dependence.MEAN
-        if node.op in _SUMMING or node.op.endswith("BackpropFilter"):
+        if has_trait(node.op, Trait.SUMS):
             return Dependence.SIZE if is_filled else Dependence.SUM
         return Dependence.STATISTIC
 
@@ -220,5 +200,5 @@ class BatchDependence:
         ref = self._first_ref([*node.inputs][position])
         if scaled is not Dependence.SUM or ref.node not in self._constants or self._forward_reads[ref] > 1:
             return scaled
-        self.factors[ref] = float(self._shapes.parts) if node.op == "Mul" else 1.0 / self._shapes.parts
+        self.factors[ref] = 1.0 / self._shapes.parts if has_trait(node.op, Trait.DIVIDES) else float(self._shapes.parts)
         return Dependence.MEAN

@@ -17,10 +17,12 @@ import numpy as np
 from placesim.core.errors import UsageError
 from placesim.graph.graph import Node, TensorRef
 from placesim.ops.attributes import TensorValue
-from placesim.ops.categories import VARIABLES
-from placesim.ops.kernels.shapes import Dims, format_dims
+from placesim.ops.categories import CONSTANTS, VARIABLES
+from placesim.ops.kernels import has_trait, load_kernels
+from placesim.ops.kernels.kernel import Trait
+from placesim.ops.kernels.shapes import Dims, element_count, format_dims
 from placesim.planning.strategies.training_graph import TrainingGraph, batch_dims
-from placesim.runtime.shapes.graph_shapes import GraphShapes
+from placesim.runtime.shapes.graph_shapes import MAX_VALUE_ELEMENTS, GraphShapes
 
 ASSUMED = (1009, 1013, 1019)
 """Numbers of examples for which shapes are inferred: primes, so that no other dimension is equal to one of them.
@@ -28,13 +30,6 @@ ASSUMED = (1009, 1013, 1019)
 One is the size of a part. A part's real size could hide errors, since a dimension of 1 is broadcast. Another is the size of the
 batch, if unknown.
 """
-_SHAPE_OPERAND = {"Fill": 0, "BroadcastTo": 1, "RandomUniform": 0, "RandomStandardNormal": 0, "TruncatedNormal": 0} | {
-    "RandomUniformInt": 0,
-    "Reshape": 1,
-    "StatelessRandomUniform": 0,
-    "StatelessRandomNormal": 0,
-}
-"""Ops whose output shape is the value of an input, and the position of this input."""
 
 Array = np.ndarray[Any, Any]
 
@@ -82,8 +77,9 @@ class BatchShapes:
         backward = frozenset(training.backward)
         for node in sorted(order, key=lambda node: node.id in backward):
             self._check(node)
-            axis = self.axis(training.loss) if node.id in backward and node.op == "Fill" else None
-            if axis is not None and "grad_ys" in node.name:  # the gradient of a loss for each example begins with ones
+            is_filled = node.id in backward and "grad_ys" in node.name and has_trait(node.op, Trait.TAKES_SHAPE)
+            axis = self.axis(training.loss) if is_filled else None
+            if axis is not None:  # the gradient of a loss for each example begins with ones
                 self._demand(TensorRef(node.id, 0), axis, node)
 
     def constant(self, number: int) -> Array | None:
@@ -133,7 +129,7 @@ class BatchShapes:
     def _check(self, node: Node) -> None:
         """Find values of constants with which a node's shapes fit a part."""
         self._inferred.add(node.id)
-        if node.op == "Const":
+        if node.op in CONSTANTS:
             self._fit_gradient_constant(node)
             return
         self._refuse_size_attrs(node)
@@ -228,7 +224,7 @@ class BatchShapes:
             fitted = self._fit_vector(value, pairs)
             if fitted is not None:
                 self._set(node, fitted, np.where(fitted == value, value, value // self.parts))
-        elif value.ndim == 0 and forward.op == "Mean":
+        elif value.ndim == 0 and has_trait(forward.op, Trait.AVERAGES):
             (full_in, part_in), *_, (full_out, part_out) = pairs
             if full_in is None or part_in is None or full_out is None or part_out is None:
                 return
@@ -296,7 +292,7 @@ class BatchShapes:
                 f"cannot divide the batch: {node.name} ({node.op}) {format_dims(dims)} is not divided, but {reader.name} reads "
                 f"it together with a divided tensor. If dimension {axis} of {node.name} is the batch, add --split {node.name}"
             )
-        if node.op == "Const":
+        if node.op in CONSTANTS:
             value: Array = node.attrs["value"].array
             rows = value.shape[axis]
             if not (value == value.take([0], axis)).all():
@@ -306,8 +302,11 @@ class BatchShapes:
         elif node.op == "Tile" and (multiples := self.full.value([*node.inputs][1])) is not None:
             if multiples[axis] % self.parts == 0:
                 self._fit_element([*node.inputs][1], axis, int(multiples[axis]))
-        elif node.op in _SHAPE_OPERAND:
-            self._fit_element([*node.inputs][_SHAPE_OPERAND[node.op]], axis, dims[axis])
+        elif has_trait(node.op, Trait.TAKES_SHAPE):
+            context = self.full.context(node)
+            load_kernels()[node.op].shape(context)
+            for place in context.used_partial_shapes:
+                self._fit_element([*node.inputs][place], axis, dims[axis])
         else:
             for source in node.inputs:
                 own_dims = self.full.shape(source)
@@ -324,35 +323,46 @@ class BatchShapes:
     def _fit_element(self, ref: TensorRef, index: int, size: int) -> None:
         """Divide an element of a vector of sizes, if the vector is made of constants and the element is not divided yet."""
         node = self._graph.nodes[ref.node]
-        inputs = [*node.inputs]
-        if node.op == "Const":
+        if node.op in CONSTANTS:
             original: Array = node.attrs["value"].array
             assumed, own = (array.copy() for array in self._fitted.get(node.id, (original, original)))
             if assumed.size > index and assumed.reshape(-1)[index] == size:
                 assumed.reshape(-1)[index] = size // self.examples * self._part_size
                 own.reshape(-1)[index] = size // self.parts
                 self._set(node, assumed, own)
-        elif node.op == "Pack":
-            self._fit_element(inputs[index], 0, size)
-        elif node.op == "ConcatV2":
-            for part in inputs[:-1]:
-                count = (self.full.shape(part) or (0,))[0]
-                if index < count:
-                    self._fit_element(part, index, size)
-                    return
-                index -= count
-        elif node.op in ("Identity", "Cast", "ExpandDims"):
-            self._fit_element(inputs[0], index, size)
-        elif node.op in ("Slice", "StridedSlice"):
-            begin, step = self.full.value(inputs[1]), 1 if node.op == "Slice" else self.full.value(inputs[3])
-            if begin is not None and begin.size == 1 and step == 1:
-                self._fit_element(inputs[0], int(begin[0]) + index, size)
-        elif node.op == "Mul":
-            by_origin = sorted(inputs, key=lambda factor: self._graph.nodes[factor.node].op == "Const")
+        elif has_trait(node.op, Trait.MOVES_ELEMENTS) or has_trait(node.op, Trait.PASSES_ON):
+            source = self._moved_from(node, ref.slot, index)
+            if source is not None:
+                self._fit_element(*source, size)
+        elif has_trait(node.op, Trait.MULTIPLIES):
+            by_origin = sorted(node.inputs, key=lambda factor: self._graph.nodes[factor.node].op in CONSTANTS)
             values = [(factor, self.full.value(factor)) for factor in by_origin]
             sizes = [(factor, int(value)) for factor, value in values if value is not None and value.ndim == 0]
             for factor, number in [pair for pair in sizes if pair[1] % self.examples == 0][:1]:
                 self._fit_element(factor, 0, number)
+
+    def _moved_from(self, node: Node, slot: int, index: int) -> tuple[TensorRef, int] | None:
+        """Return the element of an input that an op passes on as an element of its output; None if this is unknown.
+
+        The kernel moves numbers in place of the elements: each element has its own.
+        """
+        kernel, context, moved = load_kernels()[node.op], self.full.context(node), moved_inputs(node)
+        sources: list[tuple[TensorRef, int]] = []
+        given: list[Array | None] = []
+        for place, ref in enumerate(node.inputs):
+            if place not in moved:
+                given.append(context.known_value(place))
+                continue
+            dims, first = context.shapes[place], len(sources)
+            count = element_count(dims)
+            if count is None or count > MAX_VALUE_ELEMENTS:
+                return None
+            sources += [(ref, i) for i in range(count)]
+            given.append(np.arange(first, first + count).reshape(dims or ()))
+        if kernel.needs_context or any(value is None for value in given):
+            return None
+        numbers = np.asarray(kernel.compute(given, context.attrs)[slot]).reshape(-1)
+        return sources[int(numbers[index])] if index < numbers.size else None
 
     # --- changes ----------------------------------------------------------------------------------------------------
 
@@ -381,6 +391,18 @@ class BatchShapes:
             new = {reader for reader in self._readers[current] if reader in self._inferred and reader not in seen}
             seen |= new
             waiting += new
+
+
+def moved_inputs(node: Node) -> list[int]:
+    """Return the positions of the inputs whose elements an op moves, rather than axes and indices.
+
+    These have the output's type; a single input may have another.
+    """
+    definition, attrs = node.signature.definition, node.signature.attrs
+    if definition is None or len(node.input_nodes) == 1:
+        return [*range(len(node.input_nodes))]
+    keys = [arg.type_attr for arg in definition.inputs for _ in arg.dtypes(attrs)]
+    return [place for place, key in enumerate(keys) if key == definition.outputs[0].type_attr]
 
 
 MAX_DIMS = 254

@@ -56,8 +56,7 @@ class Reduction:
         passes: list[tuple[int, int]] = []
         while width < len(sums):
             for i in range(0, len(sums) - width, 2 * width):
-                attrs = {"T": dtype}
-                sums[i] = self.writer.add(f"{name}/tree_{width}_{i}", "AddV2", (sums[i], sums[i + width]), devices[i], attrs)
+                sums[i] = self.writer.added(f"{name}/tree_{width}_{i}", sums[i], sums[i + width], dtype, devices[i])
                 passes.append((i, i + width))
             width *= 2
         found = [self._finished(gradients, sums[0], 0)] * len(tensors)
@@ -82,9 +81,7 @@ class Reduction:
             total = chunks[(chunk + 1) % count][chunk]
             for step in range(2, count + 1):
                 i = (chunk + step) % count
-                total = self.writer.add(
-                    f"{name}/chunk_{chunk}_at_{i}", "AddV2", (total, chunks[i][chunk]), devices[i], {"T": dtype}
-                )
+                total = self.writer.added(f"{name}/chunk_{chunk}_at_{i}", total, chunks[i][chunk], dtype, devices[i])
             held[chunk][chunk] = self.writer.scaled(f"{name}/chunk_{chunk}", total, dtype, factor, devices[chunk])
             for step in range(1, count if self.is_mirrored else 1):
                 i = (chunk + step) % count

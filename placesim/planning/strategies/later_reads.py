@@ -31,7 +31,7 @@ def with_later_reads(file: GraphFile, training: TrainingGraph) -> GraphFile:
         waits = dict.fromkeys((*node.control_inputs, *(number for number in node.input_nodes if number in later)))
         names = [graph.nodes[number].name for number in waits]
         dtype = node.signature.input_dtypes[position]
-        read = writer.identity(f"{node.name}/{variable.name}", variable.name, dtype, variable.device, names)
+        read = writer.later_read(f"{node.name}/{variable.name}", variable, dtype, names)
         inputs[node.id][position] = read
     new = graph.emptied()
     kept = (NodeDef(node.name, node.op, tuple(inputs[node.id]), node.device, node.attrs, node.location) for node in graph.nodes)

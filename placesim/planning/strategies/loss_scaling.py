@@ -132,11 +132,11 @@ class DynamicLossScale:
     def _changes(self, finite: str) -> list[str]:
         """Write the new scale and number of steps, and return the nodes that assign them."""
         value, steps = self._value, self._good_steps
-        more = self._add(f"{SCOPE}/more_steps", "AddV2", INT32, steps.read, self._constant("one", 1, INT32))
+        more = self._writer.added(f"{SCOPE}/more_steps", steps.read, self._constant("one", 1, INT32), INT32, CPU)
         grows = self._add(f"{SCOPE}/grows", "GreaterEqual", INT32, more, self._constant("growth_steps", GROWTH_STEPS, INT32))
-        double = self._add(f"{SCOPE}/double", "Mul", FLOAT, value.read, self._constant("two", 2, FLOAT))
+        double = self._writer.product(f"{SCOPE}/double", value.read, self._constant("two", 2, FLOAT), FLOAT, CPU)
         most = self._add(f"{SCOPE}/most", "Minimum", FLOAT, double, self._constant("last_scale", LAST_SCALE, FLOAT))
-        half = self._add(f"{SCOPE}/half", "Mul", FLOAT, value.read, self._constant("one_half", 0.5, FLOAT))
+        half = self._writer.product(f"{SCOPE}/half", value.read, self._constant("one_half", 0.5, FLOAT), FLOAT, CPU)
         least = self._add(f"{SCOPE}/least", "Maximum", FLOAT, half, self._constant("first_scale", 1, FLOAT))
         grown = self._add(f"{SCOPE}/grown", "SelectV2", FLOAT, grows, most, value.read)
         zero = self._constant("zero", 0, INT32)
@@ -156,8 +156,8 @@ class DynamicLossScale:
 
     def _product(self, name: str, tensor: str, scale: str, dtype: DataType, device: str) -> str:
         if dtype is not FLOAT:
-            scale = self._writer.add(f"{name}/scale", "Cast", (scale,), device, {"SrcT": FLOAT, "DstT": dtype})
-        return self._add(name, "Mul", dtype, tensor, scale, device=device)
+            scale = self._writer.cast(f"{name}/scale", scale, FLOAT, dtype, device)
+        return self._writer.product(name, tensor, scale, dtype, device)
 
     def _constant(self, word: str, value: float, dtype: DataType) -> str:
         return self._writer.constant(f"{SCOPE}/{word}", value, dtype, CPU)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from placesim.graph.graph import Node
 from placesim.inspection.memory_categories import find_origin, find_written_variable
-from placesim.ops.categories import INITIALIZATION_QUERIES
 from placesim.planning.strategies.training_graph import TrainingGraph
 
 
@@ -39,7 +38,7 @@ def _find_mirrored(training: TrainingGraph) -> Iterator[int]:
     graph, nodes = training.graph, training.graph.nodes
     updates = [nodes[update.node] for update in training.updates]
     variables = {find_origin(graph, node.input_nodes[i]).id for node in updates for i in node.signature.tied_inputs}
-    held = {node.id for node in nodes if node.op not in _QUERIES and find_origin(graph, node.id).id in variables}
+    held = {node.id for node in nodes if find_origin(graph, node.id).id in variables}
     yield from held
     region = {*training.forward, *training.backward}
     reached = held | region
@@ -54,7 +53,3 @@ def _find_mirrored(training: TrainingGraph) -> Iterator[int]:
             seen.add(number)
             yield number
             waiting += nodes[number].input_nodes
-
-
-_QUERIES = (*INITIALIZATION_QUERIES, "VariableShape")
-"""Ops that read other properties of a variable than its value."""

@@ -16,6 +16,7 @@ from placesim.core.errors import UsageError
 from placesim.graph.graph import Node, NodeDef, TensorRef, split_tensor_name
 from placesim.graph.session_steps import GraphFile, GraphStep
 from placesim.ops.attributes import TensorValue
+from placesim.ops.categories import CONSTANTS
 from placesim.planning.strategies.loss_scaling import DYNAMIC, DynamicLossScale, FixedLossScale
 from placesim.planning.strategies.node_writer import NodeWriter
 from placesim.planning.strategies.precision_painting import PrecisionPainting
@@ -130,7 +131,7 @@ class _MixedWriter:
 
         def write(new: str) -> str:
             node = self._graph.nodes[ref.node]
-            if node.op == "Const":
+            if node.op in CONSTANTS:
                 with np.errstate(over="ignore"):
                     array = node.attrs["value"].array.astype(dtype.numpy)
                 controls = [f"^{self._graph.nodes[number].name}" for number in node.control_inputs]
@@ -138,7 +139,7 @@ class _MixedWriter:
                 return self._writer.add(new, node.op, controls, node.device, attrs)
             self.casts += 1
             source = FLOAT if dtype is self._dtype else self._dtype
-            return self._writer.add(new, "Cast", (name,), node.device, {"SrcT": source, "DstT": dtype})
+            return self._writer.cast(new, name, source, dtype, node.device)
 
         return self._once(dtype.python_name, name, write)
 
@@ -205,5 +206,5 @@ class _MixedWriter:
         return replace(step, fetches=tuple(fetches))
 
 
-_STARTS = ("Fill", "OnesLike", "Const")
+_STARTS = ("Fill", "OnesLike", *CONSTANTS)
 """Ops that make the gradient of the loss."""

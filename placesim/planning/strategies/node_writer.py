@@ -9,9 +9,7 @@ import numpy as np
 
 from placesim.core.dtypes import INT32, DataType
 from placesim.graph.graph import Graph, Node, NodeDef
-from placesim.machine.device_names import DeviceName, format_spec, parse_runtime_name
 from placesim.ops.attributes import Attrs, TensorValue
-from placesim.ops.kernel_lookup import find_kernel
 
 CPU = "/device:CPU:0"
 _LABEL = "loc:@"
@@ -20,18 +18,6 @@ _LABEL = "loc:@"
 def gpu(number: int) -> str:
     """Return the request of a GPU."""
     return f"/device:GPU:{number}"
-
-
-def on_gpu(graph: Graph, node: Node, number: int) -> str:
-    """Return the request of a GPU, unless the node requests another kind of device or has no kernel there."""
-    asked = parse_runtime_name(node.device) or DeviceName()
-    if asked.type not in (None, "GPU"):
-        return node.device
-    if node.signature.definition is not None and not find_kernel(
-        graph.registry, node.op, "GPU", node.signature.attrs, node.name
-    ):
-        return format_spec(asked.address_space)
-    return format_spec(asked._replace(type="GPU", id=number))
 
 
 def with_labels(graph: Graph, node: Node, name_of: Callable[[Node], str | None]) -> Attrs:
@@ -94,8 +80,17 @@ class NodeWriter:
         """Multiply a tensor by a factor. For the factor 1, add an identity."""
         if factor == 1.0:
             return self.identity(name, tensor, dtype, device)
-        other = self.constant(f"{name}/y", factor, dtype, device)
+        return self.product(name, tensor, self.constant(f"{name}/y", factor, dtype, device), dtype, device)
+
+    def product(self, name: str, tensor: str, other: str, dtype: DataType, device: str = "") -> str:
         return self.add(name, "Mul", (tensor, other), device, {"T": dtype})
+
+    def added(self, name: str, tensor: str, other: str, dtype: DataType, device: str = "") -> str:
+        """Add two tensors of any shapes that broadcast."""
+        return self.add(name, "AddV2", (tensor, other), device, {"T": dtype})
+
+    def cast(self, name: str, tensor: str, source: DataType, target: DataType, device: str = "") -> str:
+        return self.add(name, "Cast", (tensor,), device, {"SrcT": source, "DstT": target})
 
     def concatenation(self, name: str, tensors: Sequence[str], axis: int, dtype: DataType, device: str = CPU) -> str:
         dimension = self.constant(f"{name}/axis", axis, INT32, device)
@@ -104,6 +99,15 @@ class NodeWriter:
     def identity(self, name: str, tensor: str, dtype: DataType, device: str = "", after: Iterable[str] = ()) -> str:
         """Pass a tensor on once the nodes `after` have run."""
         return self.add(name, "Identity", (tensor, *(f"^{node}" for node in after)), device, {"T": dtype})
+
+    def group(self, name: str, nodes: Iterable[str], device: str = "") -> str:
+        """Add a node that waits for others."""
+        return self.add(name, "NoOp", [f"^{node}" for node in nodes], device)
+
+    def later_read(self, name: str, variable: Node, dtype: DataType, after: Iterable[str]) -> str:
+        """Read a reference variable on its own device once the nodes `after` have run."""
+        attrs = {"T": dtype, "_class": (f"{_LABEL}{variable.name}",)}
+        return self.add(name, "Identity", (variable.name, *(f"^{node}" for node in after)), variable.device, attrs)
 
     def reshape(self, name: str, tensor: str, shape: Sequence[int], dtype: DataType, device: str = "") -> str:
         dims = self.constant(f"{name}/shape", list(shape), INT32, device)

@@ -20,6 +20,8 @@ from placesim.graph.node_patterns import did_you_mean_node
 from placesim.graph.session_steps import GraphFile
 from placesim.inspection.memory_categories import find_origin, find_written_variable
 from placesim.ops.categories import CONSTANTS, CONTROL_FLOW, SHAPE_OPS
+from placesim.ops.kernels import has_trait
+from placesim.ops.kernels.kernel import Trait
 from placesim.ops.kernels.shapes import Dims, is_fully_defined
 from placesim.planning.strategies.node_writer import NodeWriter
 from placesim.planning.strategies.segment_cuts import cut_segments
@@ -36,8 +38,6 @@ SQRT, AUTO = "sqrt", "auto"
 """Words for the number of segments: the square root of the number of tensors, and the number with the least predicted peak."""
 COPIES = "recompute"
 """Scope of the copies."""
-_VIEWS = ("Reshape", "ExpandDims")
-"""Ops with several inputs whose output shares the buffer of the first input."""
 MAX_DIGITS = 7
 _NOTHING: Mapping[TensorRef, Dims] = MappingProxyType({})
 
@@ -157,7 +157,7 @@ class Recomputation:
     def _buffer(self, number: int) -> Node:
         """Return the node that makes the buffer of a node's output."""
         origin = find_origin(self.graph, number)
-        while origin.op in _VIEWS:
+        while has_trait(origin.op, Trait.SHARES_MEMORY):
             origin = find_origin(self.graph, origin.input_nodes[0])
         return origin
 

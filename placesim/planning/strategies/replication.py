@@ -21,8 +21,9 @@ from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import CONSTANTS
 from placesim.planning.strategies.batch_dependence import Dependence
 from placesim.planning.strategies.divided_training import DividedTraining, Part
+from placesim.planning.strategies.gpu_requests import GpuRequests
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS, Gradients, Reduction
-from placesim.planning.strategies.node_writer import CPU, NodeWriter, gpu, on_gpu, with_labels
+from placesim.planning.strategies.node_writer import CPU, NodeWriter, gpu, with_labels
 from placesim.planning.strategies.pipelines.pass_order import PassOrder
 from placesim.planning.strategies.training_graph import find_held_variables
 
@@ -44,6 +45,7 @@ class _Replicator:
         self._file = file
         self._divided = divided
         self._graph = divided.graph
+        self._requests = GpuRequests(self._graph)
         self._replicas = divided.settings.replicas
         self._writer = NodeWriter(node.name for node in divided.nodes if node.id not in divided.copied)
         self._shards: dict[TensorRef, list[str]] = {}
@@ -236,7 +238,9 @@ class _Replicator:
             return CPU
         gpus = self._divided.settings.gpus
         own = (parse_runtime_name(node.device) or DeviceName()).id if gpus > 1 else 0
-        return on_gpu(self._graph, node, replica * gpus + (own or 0))
+        if own is None and (node.signature.tied_inputs or "_class" in node.attrs):
+            return node.device  # it follows its variable, which may be on any GPU of the replica
+        return self._requests.request(node, replica * gpus + (own or 0))
 
     # --- combined results -------------------------------------------------------------------------------------------
 
@@ -259,14 +263,13 @@ class _Replicator:
             if earlier is not None:
                 name = f"{part.scope}/accumulated/{self._divided.gradient_name(ref)}"
                 device = self._device(self._graph.nodes[ref.node], part.replica)
-                own = self._writer.add(name, "AddV2", (earlier, own), device, {"T": self._divided.dtype(ref)})
+                own = self._writer.added(name, earlier, own, self._divided.dtype(ref), device)
             self._sums[ref, part.replica] = own
         return [self._sums[ref, part.replica] for ref in gradients]
 
     def _end(self, part: Part, name: str, tensors: Sequence[str], device: str) -> None:
         """Write the node for which the next micro-batch or pass waits."""
-        waits = [f"^{split_tensor_name(tensor)[0]}" for tensor in tensors]
-        self._writer.add(f"{part.scope}/{name}", "NoOp", waits, device)
+        self._writer.group(f"{part.scope}/{name}", (split_tensor_name(tensor)[0] for tensor in tensors), device)
 
     def _combine(self, ref: TensorRef) -> Sequence[str]:
         """Return for each replica the tensor of the whole batch, combined from the parts."""

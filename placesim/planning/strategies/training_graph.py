@@ -19,12 +19,12 @@ from placesim.graph.node_patterns import gradient_scope, is_gradient_name
 from placesim.graph.session_steps import FileFeed, GeneratedFeed, GraphFile
 from placesim.inspection.memory_categories import find_origin, find_written_variable
 from placesim.ops.categories import EXITS, MERGES, PLACEHOLDERS, SWITCHES, VARIABLES
+from placesim.ops.kernels import has_trait
+from placesim.ops.kernels.kernel import Trait
 from placesim.ops.kernels.shapes import Dims
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 from placesim.runtime.shapes.loop_frames import find_frames
 
-BATCH_SOURCES = ("IteratorGetNext", "IteratorGetNextSync", "QueueDequeue", "QueueDequeueV2")
-"""Names of ops, besides placeholders, whose outputs are a batch. Ops whose names start with these are included."""
 MAX_NAMED = 4
 Edges = Sequence[Sequence[int]]
 
@@ -174,6 +174,8 @@ def _find_loss(graph: Graph, backward: Iterable[Node]) -> TensorRef:
     inner = {source for node in differentiated.values() for source in node.input_nodes}
     before = {node.id for node in _ancestors(graph, inner)}
     last = [node for node in differentiated.values() if node.id not in before and not is_gradient_name(node.name)]
+    # unread results of a loop, such as the final state of a network, have gradients, too
+    last = [node for node in last if node.op not in EXITS] or last
     if len(last) == 1:
         return TensorRef(last[0].id, 0)
     if not last:
@@ -228,15 +230,11 @@ def find_conditional_nodes(graph: Graph) -> frozenset[int]:
 
 def _is_shared(graph: Graph, node: Node, sources: frozenset[int]) -> bool:
     """Whether replicas share a node: it holds, reads or writes a variable or another resource, or makes the batch."""
-    if node.id in sources or node.op in (*PLACEHOLDERS, *VARIABLES) or _is_batch_source(node):
+    if node.id in sources or node.op in (*PLACEHOLDERS, *VARIABLES) or has_trait(node.op, Trait.GIVES_ELEMENTS):
         return True
     if node.signature.is_resource_generator or find_written_variable(graph, node) is not None:
         return True
     return find_origin(graph, node.id).op in VARIABLES
-
-
-def _is_batch_source(node: Node) -> bool:
-    return node.op.startswith(BATCH_SOURCES)
 
 
 def _find_batch(graph: Graph, region: Sequence[Node]) -> tuple[TensorRef, ...]:
@@ -246,7 +244,8 @@ def _find_batch(graph: Graph, region: Sequence[Node]) -> tuple[TensorRef, ...]:
     found = []
     for ref in read:
         node = graph.nodes[ref.node]
-        if (node.op in PLACEHOLDERS or _is_batch_source(node)) and node.signature.output_dtypes[ref.slot] is not RESOURCE:
+        is_source = node.op in PLACEHOLDERS or has_trait(node.op, Trait.GIVES_ELEMENTS)
+        if is_source and node.signature.output_dtypes[ref.slot] is not RESOURCE:
             dims = batch_dims(graph, shapes, ref)
             if dims is None:
                 raise UsageError(f"no batch dimension: got {graph.tensor_name(ref)} of unknown rank, expected a known rank")
@@ -263,13 +262,14 @@ def _find_batch(graph: Graph, region: Sequence[Node]) -> tuple[TensorRef, ...]:
 def batch_dims(graph: Graph, shapes: GraphShapes, ref: TensorRef) -> Dims:
     """Return the static shape of a tensor of the batch; for a dequeued tensor, it follows from the queue's elements."""
     node, dims = graph.nodes[ref.node], shapes.shape(ref)
-    if dims is not None or not node.op.startswith("QueueDequeue"):
+    if dims is not None or not has_trait(node.op, Trait.GIVES_ELEMENTS):
         return dims
-    listed = graph.nodes[node.input_nodes[0]].attrs.get("shapes")
+    queue, *numbers = node.inputs
+    listed = graph.nodes[queue.node].attrs.get("shapes")
     own: Dims = listed[ref.slot].dims if listed else None
-    if own is None or not node.op.startswith(("QueueDequeueMany", "QueueDequeueUpTo")):
+    if own is None or not numbers:
         return own
-    count = shapes.value([*node.inputs][1]) if node.op.startswith("QueueDequeueMany") else None
+    count = None if node.op.startswith("QueueDequeueUpTo") else shapes.value(numbers[0])
     return (-1 if count is None else int(count), *own)
 
 

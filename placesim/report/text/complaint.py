@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from placesim.core.errors import GraphFileError, InvalidArgumentError, Location, OpError, PlacesimError, shown_type
 from placesim.core.escaping import escape_line
@@ -104,6 +104,12 @@ def format_outcome_error(outcome: Outcome) -> StyledText:
         if classic is not None:
             return classic
     return format_error(error, find_locations(placed, error), placed[-1].graph if placed else None)
+
+
+def format_remedies(error: PlacesimError, options: Collection[str]) -> StyledText:
+    """Return the line of help with an error's remedies among a command's options; empty if there are none."""
+    found = [line for option, line in error.remedies.items() if option in options]
+    return StyledText(f"{_INDENT}{', '.join(found)}\n" if found else "", role=Role.HELP)
 
 
 def _told(type_name: str, said: str, more: Sequence[str]) -> StyledText:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from placesim.core.errors import OpError
 from placesim.machine.memory.buffers import Buffer
+from placesim.ops.categories import RESULTS
 from placesim.runtime.accounting.default_rule import PlainKernel
 from placesim.runtime.accounting.ledger import Ledger, make_constants
 from placesim.runtime.accounting.node_sites import Site
@@ -154,7 +155,7 @@ class ScheduledAccounts:
 
 def _until_read(instruction: Instruction) -> str:
     """Return a text that says after which event the inputs of a node are freed."""
-    if instruction.node.op == "_Retval":
+    if instruction.node.op in RESULTS:
         return FETCHED
     if instruction.key is not None:
         return f"until {instruction.key[1]} has received it"

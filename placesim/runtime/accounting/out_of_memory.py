@@ -32,8 +32,11 @@ _HINT = (
 MAX_LISTED_NODES = 101
 LISTED_SHARE = 0.99
 MAX_HOLDERS = 10
-RUN_REMEDIES = ("`--no-memory-limit` runs it without limits, `--log-memory` prints TensorFlow's allocator dump",)
-"""Lines of help that name options of `run`."""
+_REMEDIES = {
+    "--no-memory-limit": "`--no-memory-limit` runs it without limits",
+    "--log-memory": "`--log-memory` prints TensorFlow's allocator dump",
+    "--dump": "`--dump` prints TensorFlow's allocator dump",
+}
 MAX_LOGGED = 14912
 """Maximum length of a line in TensorFlow's log."""
 _RUNNING, _MAKING = 1858, 1834
@@ -122,7 +125,7 @@ def constant_failure(
         logged = f"OOM when allocating tensor of shape {format_dims(tensor.array.shape)} and type {tensor.dtype.name}"
         message = logged + node_tail(logged, node.name)
     error = kind(message, node=node.name, location=program.graph.location(node), device=program.state.device.name)
-    error.help = tuple(_help(usage))
+    error.help, error.remedies = _help(usage), _REMEDIES
     return MemoryFailure(error, _failure_line(_MAKING, _CONSTANT_LINE, kind, logged))
 
 
@@ -131,7 +134,7 @@ def value_error(variable: str, kind: Kind, device: str, usage: FailureUsage) -> 
     dims, dtype = kind
     text = _out_of_memory_text(dims, dtype, device, usage)
     error = ResourceExhaustedError(text + node_tail(text, variable), node=variable, device=device)
-    error.help = tuple(_help(usage))
+    error.help, error.remedies = _help(usage), _REMEDIES
     return error
 
 
@@ -140,7 +143,7 @@ def caller_error(error: OpError, caller: str, options: ReportOptions) -> OpError
     addition = "\n" if options.report_tensor_allocations_upon_oom else _HINT
     message = error.message + node_tail(error.message, caller) + addition
     found = type(error)(message, node=error.node, location=error.location, device=error.device)
-    found.help = error.help
+    found.help, found.remedies = error.help, error.remedies
     return found
 
 
@@ -186,7 +189,7 @@ def _exhausted(program: Program, instruction: Instruction, text: str, addition: 
         location=program.graph.location(node),
         device=program.state.device.name,
     )
-    error.help = tuple(_help(usage))
+    error.help, error.remedies = _help(usage), _REMEDIES
     return error
 
 
@@ -215,8 +218,8 @@ def _addition(options: ReportOptions, device: str, usage: FailureUsage) -> str:
 # --- in our own words -----------------------------------------------------------------------------------------------
 
 
-def _help(usage: FailureUsage) -> list[str]:
-    """Return the lines of help: the missing bytes, the largest tensors in use with their owners, and remedies."""
+def _help(usage: FailureUsage) -> tuple[str, ...]:
+    """Return the lines of help: the missing bytes, and the largest tensors in use with their owners."""
     source, size = usage.source, human_readable_bytes(usage.size)
     in_use = sum(buffer.allocated for buffer in usage.live)
     limit = in_use if source.limit is None else source.limit
@@ -228,7 +231,7 @@ def _help(usage: FailureUsage) -> list[str]:
         lines.append("it would fit in total, but the allocator's memory is fragmented")
     held = sorted(usage.live, key=lambda buffer: -buffer.allocated)
     largest = [f"{human_readable_bytes(buffer.allocated)} {_holding(buffer, usage)}" for buffer in held]
-    return [*lines, *largest[:MAX_HOLDERS], *_rest(held[MAX_HOLDERS:]), *RUN_REMEDIES]
+    return (*lines, *largest[:MAX_HOLDERS], *_rest(held[MAX_HOLDERS:]))
 
 
 def _rest(buffers: Sequence[Buffer]) -> list[str]:

@@ -9,7 +9,7 @@ from placesim.core.dtypes import INT8, DataType
 from placesim.core.errors import OpError
 from placesim.machine.memory.buffer_sources import DeviceSource
 from placesim.machine.memory.buffers import Buffer, OutOfMemory, foreign_buffer
-from placesim.ops.categories import OWNED_OUTPUTS, RECEIVES, SENDS
+from placesim.ops.categories import ARGUMENTS, HOST_TRANSFERS, OWNED_OUTPUTS, RECEIVES, RESULTS, SENDS
 from placesim.ops.kernels.device_resources import ResourceHandle, VariableResource, value_dims
 from placesim.ops.kernels.memory_rules import ITSELF, KernelMemory, StoreMemory, TensorMemory, VariableMemory
 from placesim.runtime.accounting.call_memory import Call, release_all
@@ -76,13 +76,13 @@ class StepAccount:
             dtype, on_host = site.output_dtypes[0], site.output_on_host[0]
             return [TensorMemory(value_dims(outputs[0]), dtype, buffer, outputs[0], on_host=on_host)]
         if op in SENDS:
-            self._send(key, memories[0], values[0], site.is_cpu or op == "_HostSend")
+            self._send(key, memories[0], values[0], site.is_cpu or op in HOST_TRANSFERS)
             return []
         if op in RECEIVES:
             return [self._receive(site, key)]
-        if op == "_Arg":
+        if op in ARGUMENTS:
             return [self._argument(site, outputs[0])]
-        if op == "_Retval":
+        if op in RESULTS:
             self._result(memories[0], values[0])
             return []
         return self._kernel(site, memories, values, outputs)
@@ -261,7 +261,7 @@ class StepAccount:
         """Return the memory of a received tensor: the sent buffer if both ends are in host memory, else a new buffer."""
         sent, was_on_host = self._sent.pop(key)
         self._record_reads(site.name, (sent,))
-        is_on_host = site.is_cpu or site.instruction.node.op == "_HostRecv"
+        is_on_host = site.is_cpu or site.instruction.node.op in HOST_TRANSFERS
         tensor = TensorMemory(sent.dims, sent.dtype, None, sent.value, on_host=is_on_host and not site.is_cpu)
         if is_on_host and was_on_host:
             tensor.buffer = sent.buffer

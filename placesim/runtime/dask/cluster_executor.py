@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from placesim.core.errors import InternalError, PlacesimError, UnavailableError
 from placesim.core.grouped import grouped
 from placesim.graph.graph import Graph
+from placesim.ops.categories import ARGUMENTS, RESULTS
 from placesim.placement.placer import Placement
 from placesim.runtime.dask.memory_preview import MemoryShortage
 from placesim.runtime.dask.message_queue import Position
@@ -70,7 +71,7 @@ class DaskExecutor:
         self._graphs = [part.graph for part in parts]
         self._nodes = sum(map(len, self._graphs))
         shares = grouped((session.homes[part.device.name], index) for index, part in enumerate(parts))
-        self._arguments = {address: _indices([parts[i].graph for i in own], "_Arg") for address, own in shares.items()}
+        self._arguments = {address: _indices([parts[i].graph for i in own], ARGUMENTS) for address, own in shares.items()}
         self._workers = tuple(shares)
         self._flows = self._prepare(step, shares)
 
@@ -86,7 +87,7 @@ class DaskExecutor:
         for address, own in shares.items():
             place = {index: i for i, index in enumerate(own)}
             rows = [(position, number, node) for position, (number, node) in enumerate(order) if number in place]
-            results = _indices([graphs[i] for i in own], "_Retval")
+            results = _indices([graphs[i] for i in own], RESULTS)
             work = PartWork(
                 tuple(parts[i] for i in own),
                 tuple(own),
@@ -250,5 +251,5 @@ class _StepRun:
         self._probe()
 
 
-def _indices(graphs: Sequence[Graph], op: str) -> tuple[int, ...]:
-    return tuple(node.attrs["index"] for graph in graphs for node in graph.nodes if node.op == op)
+def _indices(graphs: Sequence[Graph], ops: Sequence[str]) -> tuple[int, ...]:
+    return tuple(node.attrs["index"] for graph in graphs for node in graph.nodes if node.op in ops)

@@ -35,8 +35,6 @@ _ABSORBING: Mapping[Any, bool] = {np.logical_and: False, np.logical_or: True}
 """Logical functions, each with the input value that determines the result alone."""
 MAX_ROOTS = 8
 """Maximum number of feeds that an error names for a value; if the value depends on more, the error names none."""
-LAST_OUTPUTS: Mapping[str, Sequence[Dims]] = {"FusedBatchNormV3": ((),)}
-"""Shapes that an op's last outputs always have, although the op's shape function leaves them unknown."""
 _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, IndexError, AllocationRefusal)
 """Errors of a kernel that tries to read the elements of a sketch."""
 
@@ -95,7 +93,7 @@ def _sketch_outputs(
 
     Raises SketchedValueError for an output whose shape is unknown, and for which none is assumed.
     """
-    values, dtypes, always = given[0], node.signature.output_dtypes, LAST_OUTPUTS.get(node.op, ())
+    values, dtypes, always = given[0], node.signature.output_dtypes, kernel.last_outputs
     found: list[Dims] = [None] * len(dtypes) if shapes is None else [*shapes]
     found[len(found) - len(always) :] = always
     roots = _roots(values)

@@ -14,7 +14,7 @@ import numpy as np
 
 from placesim.core.dtypes import RESOURCE, VARIANT
 from placesim.core.errors import OpError, PlacesimError
-from placesim.ops.categories import CONTROL_FLOW, RECEIVES, SENDS
+from placesim.ops.categories import CONSTANTS, CONTROL_FLOW, RECEIVES, SENDS
 from placesim.ops.kernels.kernel import uses_context
 from placesim.runtime.executors.program import Instruction, Program
 
@@ -68,7 +68,7 @@ class _ConstantFolder:
             (number, index)
             for number, program in enumerate(self._programs)
             for index, instruction in enumerate(program.instructions)
-            if instruction.node.op == "Const"
+            if instruction.node.op in CONSTANTS
         )
         while ready:
             number, index = ready.popleft()
@@ -109,7 +109,7 @@ class _ConstantFolder:
             return False
         size = _bytes(outputs)
         # the session would keep a large output of a Fill or Tile, although its inputs are small
-        if instruction.node.op != "Const" and size > LARGEST_BYTES and size > _bytes(given):
+        if instruction.node.op not in CONSTANTS and size > LARGEST_BYTES and size > _bytes(given):
             return False
         store[instruction.outputs : instruction.outputs + instruction.output_count] = outputs
         return True

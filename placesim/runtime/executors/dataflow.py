@@ -338,10 +338,8 @@ def route_to_branch(node: FlowNode, selector: Any, data: Any) -> list[Any]:
         text = f"The second input must be a scalar, but it has shape {format_dims(selector.shape)}"
         raise blame_node(InvalidArgumentError(text), node)
     index = int(selector)
-    # TensorFlow's SwitchN takes the last output for an index out of range
-    if instruction.node.op == "_SwitchN" and not 0 <= index < count:
+    if not 0 <= index < count:  # a SwitchN of TensorFlow then takes the last output
         index = count - 1
     outputs: list[Any] = [DEAD] * count
-    if 0 <= index < count:
-        outputs[index] = data
+    outputs[index] = data
     return outputs

@@ -9,7 +9,18 @@ import numpy as np
 from placesim.core.dtypes import INT32
 from placesim.core.errors import InvalidArgumentError
 from placesim.machine.memory.buffers import Buffer
-from placesim.ops.categories import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, RECEIVES, SENDS, SWITCHES
+from placesim.ops.categories import (
+    ARGUMENTS,
+    CONTROL_FLOW,
+    ENTERS,
+    EXITS,
+    MERGES,
+    NEXT_ITERATIONS,
+    RECEIVES,
+    RESULTS,
+    SENDS,
+    SWITCHES,
+)
 from placesim.ops.kernels.kernel import is_expensive
 from placesim.ops.kernels.memory_rules import TensorMemory
 from placesim.runtime.executors.program import Instruction, Program, blame, direct_compute
@@ -22,7 +33,8 @@ _KINDS = (
     | dict.fromkeys((*SWITCHES, "_SwitchN"), SWITCH)
     | dict.fromkeys(SENDS, SEND)
     | dict.fromkeys(RECEIVES, RECEIVE)
-    | {"_Arg": ARGUMENT, "_Retval": RESULT}
+    | dict.fromkeys(ARGUMENTS, ARGUMENT)
+    | dict.fromkeys(RESULTS, RESULT)
 )
 
 

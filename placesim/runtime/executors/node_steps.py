@@ -11,7 +11,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from placesim.ops.categories import RECEIVES, SENDS
+from placesim.ops.categories import ARGUMENTS, CONSTANTS, RECEIVES, RESULTS, SENDS
 from placesim.runtime.executors.program import NUMBERS, Instruction, direct_binary, missing_argument_error, read_variable
 
 MANY = 1 << 62
@@ -44,11 +44,11 @@ class StepCompiler:
             return _send(instruction, store, self._rendezvous, dropped)
         if op in RECEIVES:
             return _receive(instruction, store, self._rendezvous)
-        if op == "_Arg":
+        if op in ARGUMENTS:
             return _argument(instruction, store, self._feeds)
-        if op == "_Retval":
+        if op in RESULTS:
             return _result(instruction, store, self._results, dropped)
-        if op == "Const" and _is_plain_constant(instruction):
+        if op in CONSTANTS and _is_plain_constant(instruction):
             return _constant(instruction, store, dropped)
         # such a step calls the numpy function itself; all others go through `compute`
         if instruction.kernel.direct is not None and not any(instruction.reads_ref) and instruction.output_count == 1:
@@ -69,7 +69,7 @@ class StepCompiler:
     def _few(self, instruction: Instruction) -> int | None:
         """Return the largest number of output elements that needs no check; None if the output is known to be small."""
         known, allocation = self._most, instruction.allocation
-        if instruction.node.op == "Const":
+        if instruction.node.op in CONSTANTS:
             dtype, array = instruction.attrs["value"]
             known[instruction.outputs] = max(1, array.size)
             if dtype in NUMBERS and not array.shape:

@@ -30,7 +30,7 @@ from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import node_error, node_tag, node_tail
 from placesim.machine.inventory import Device
 from placesim.ops.attributes import Attrs, TensorValue
-from placesim.ops.categories import CONTROL_FLOW, RECEIVES, SENDS
+from placesim.ops.categories import CONSTANTS, CONTROL_FLOW, IDENTITIES, RECEIVES, SENDS, SWITCHES
 from placesim.ops.kernel_lookup import find_kernel, no_kernel_message
 from placesim.ops.kernels.device_resources import UNINITIALIZED, ResourceHandle, ResourceManager, VariableResource
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Trait
@@ -343,7 +343,7 @@ def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> t
         raise blame(InvalidArgumentError(problem), graph, node, state.device.name)
     if "data_format" in attrs:
         kernel = _in_data_format(kernel, graph, node, attrs, state)
-    if node.op == "Const":
+    if node.op in CONSTANTS:
         return attrs if state.guesses is not None else _densified(graph, node, attrs, state), None, kernel
     check = (
         None
@@ -457,7 +457,7 @@ def blame(error: OpError, graph: Graph, node: Node, device: str) -> OpError:
     location: Location | None = graph.location(node)
     message = _with_input(error.message, graph, node)
     found = type(error)(message + node_tail(message, node.name), node=node.name, location=location, device=device)
-    found.help = error.help
+    found.help, found.remedies = error.help, error.remedies
     return found
 
 
@@ -467,7 +467,7 @@ def _with_input(message: str, graph: Graph, node: Node) -> str:
         return message
     for given in node.inputs:
         source = graph.nodes[given.node]
-        while source.op in ("RefIdentity", "RefSwitch"):
+        while source.op in (*IDENTITIES, *SWITCHES) and source.signature.output_is_ref[0]:
             source = graph.nodes[source.input_nodes[0]]
         if message == UNINITIALIZED + source.name:
             return UNINITIALIZED + graph.tensor_name(given)

@@ -14,7 +14,7 @@ import numpy as np
 
 from placesim.core.grouped import grouped
 from placesim.graph.graph import Graph, Node
-from placesim.ops.categories import FUNCTION_ENDS, REF_VARIABLES
+from placesim.ops.categories import CONSTANTS, FUNCTION_ENDS, IDENTITIES, REF_VARIABLES
 from placesim.ops.kernels.device_resources import ResourceHandle, ResourceManager
 from placesim.ops.kernels.kernel import Kernel
 from placesim.runtime.executors.variable_handles import variable_handle
@@ -65,7 +65,8 @@ def _read_variables(graph: Graph) -> Iterator[_ReadVariable]:
     readers = grouped((source, node) for node in graph.nodes for source in {*node.input_nodes, *node.control_inputs})
     for variable in variables:
         users = readers.get(variable.id, ())
-        reads = {node.id for node in users if node.op == "Identity" and variable.id in node.input_nodes}
+        read_by = [node for node in users if node.op in IDENTITIES and not node.signature.output_is_ref[0]]
+        reads = {node.id for node in read_by if variable.id in node.input_nodes}
         # an op that returns the reference has changed the variable in place
         updates = [node for node in users if True in node.signature.input_is_ref and True in node.signature.output_is_ref]
         if reads and updates:
@@ -80,7 +81,7 @@ def _overtaken(graph: Graph, found: _ReadVariable) -> dict[int, list[Node]]:
         if len(others) < 2:
             continue
         last = others.pop()
-        is_ready = all(source == read or graph.nodes[source].op == "Const" for source in last.input_nodes)
+        is_ready = all(source == read or graph.nodes[source].op in CONSTANTS for source in last.input_nodes)
         if not is_ready or last.control_inputs:
             continue
         for update in found.updates:

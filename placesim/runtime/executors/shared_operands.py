@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from placesim.ops.categories import CONSTANTS, VARIABLE_READS
 from placesim.ops.kernels.linalg.products import product
 from placesim.runtime.executors.program import Instruction, Program
 
@@ -95,7 +96,7 @@ def _right_operand(program: Program, instruction: Instruction) -> tuple[int, boo
     The position is then that of the variable.
     """
     reader = program.instructions[instruction.node.input_nodes[1]]
-    reads = reader.node.op == "ReadVariableOp" and not reader.is_late
+    reads = reader.node.op in VARIABLE_READS and not reader.is_late
     return (reader if reads else instruction).inputs[0 if reads else 1], reads, instruction.attrs["transpose_b"]
 
 
@@ -126,7 +127,7 @@ def _joins_columns(program: Program, instruction: Instruction) -> bool:
     if instruction.node.op != "ConcatV2" or instruction.is_late or True in instruction.reads_ref:
         return False
     axis = program.instructions[instruction.node.input_nodes[-1]]
-    return axis.node.op == "Const" and axis.attrs["value"].array.shape == () and int(axis.attrs["value"].array) in (1, -1)
+    return axis.node.op in CONSTANTS and axis.attrs["value"].array.shape == () and int(axis.attrs["value"].array) in (1, -1)
 
 
 class ConcatParts(NamedTuple):

@@ -14,7 +14,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.graph.graph import Graph, Node, NodeDef, Signature
 from placesim.machine.inventory import Device, DeviceSet
 from placesim.ops.attributes import TensorValue
-from placesim.ops.categories import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from placesim.ops.categories import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, RECEIVES, RESULTS, SENDS, SWITCHES
 from placesim.runtime.partitioning.memory_types import MemoryTypes, memory_types
 from placesim.runtime.partitioning.pruning import ClientGraph
 from placesim.runtime.shapes.loop_frames import LoopFrame, find_frames
@@ -244,7 +244,7 @@ class _Partitioner:
             send_on_host = self._memory_types(source).outputs[slot]
             recv_on_host = self._memory_types(node).inputs[position]
         attrs = self._transfer_attrs(source, node, src, dst)
-        send_op, recv_op = "_HostSend" if send_on_host else "_Send", "_HostRecv" if recv_on_host else "_Recv"
+        send_op, recv_op = SENDS[send_on_host], RECEIVES[recv_on_host]
         sent = [_input_text(tensor, max(slot, 0), False)]
         send = _PartNode(self.names.new(source.name), send_op, {"T": dtype, **attrs}, src, sent, src.name)
         recv = _PartNode(self.names.new(source.name), recv_op, {"tensor_type": dtype, **attrs}, dst, [], dst.name)
@@ -407,7 +407,7 @@ def _consumers_by_edge(graph: Graph) -> list[list[int]]:
     consumers = graph.consumers()
     for node in graph.nodes:
         if node.op in NEXT_ITERATIONS:
-            consumers[node.id].sort(key=lambda i: 2 if graph.nodes[i].op == "_Retval" else i < node.id)
+            consumers[node.id].sort(key=lambda i: 2 if graph.nodes[i].op in RESULTS else i < node.id)
     return consumers
 
 

@@ -14,14 +14,14 @@ from placesim.core.errors import NotFoundError
 from placesim.graph.graph import Graph, Node, TensorRef
 from placesim.graph.node_text import node_error
 from placesim.machine.inventory import Device, DeviceSet
-from placesim.ops.categories import UNFED_PLACEHOLDERS
+from placesim.ops.categories import ARGUMENTS, CONSTANTS, RESULTS, UNFED_PLACEHOLDERS
 from placesim.placement.collectives import replace_collectives
 from placesim.placement.placer import PlacedGraph, Placement
 
 MAX_REPLICATED_ELEMENTS = 16
 """Maximum number of elements of a constant that is copied; larger constants are sent."""
 _FEED = re.compile(r"_arg_(?P<fed>.+)_\d+_\d+(?:/_\d+)?")
-_ENDS = {"_Arg": "_arg_", "_Retval": "_retval_"}
+_ENDS = dict.fromkeys(ARGUMENTS, "_arg_") | dict.fromkeys(RESULTS, "_retval_")
 """Beginnings of the names of a step's own arguments and results."""
 
 
@@ -185,7 +185,7 @@ def replicate_constants(client: ClientGraph, device_set: DeviceSet) -> ClientGra
     copies: dict[int, list[str]] = {}
     for node in client.graph.nodes:
         # on a GPU, a constant is sent as any other tensor (8.13)
-        if node.op == "Const" and len(consumers[node.id]) > 1 and client.devices[node.id].type == "CPU":
+        if node.op in CONSTANTS and len(consumers[node.id]) > 1 and client.devices[node.id].type == "CPU":
             hosts = sorted({_host(client.devices[i]) for i in consumers[node.id]})
             if len(hosts) > 1 and _is_replicable(node, client, consumers[node.id]):
                 copies[node.id] = hosts

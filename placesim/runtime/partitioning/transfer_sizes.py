@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from placesim.graph.graph import Graph, TensorRef, split_tensor_name
-from placesim.ops.categories import NEXT_ITERATIONS
+from placesim.ops.categories import NEXT_ITERATIONS, PLACEHOLDERS
 from placesim.ops.kernels.shapes import Dims, is_fully_defined
 from placesim.runtime.partitioning.prepared_step import PreparedStep
 from placesim.runtime.partitioning.pruning import ClientGraph
@@ -34,7 +34,7 @@ def _hold_in_step(written: GraphShapes, graph: Graph, client: ClientGraph) -> bo
     if graph is not written.graph:
         return False
     names = [split_tensor_name(feed)[0] for feed in client.feeds]
-    if any(name not in graph.ids or graph.node(name).op != "Placeholder" for name in names):
+    if any(name not in graph.ids or graph.node(name).op not in PLACEHOLDERS for name in names):
         return False
     return all(
         node.op not in NEXT_ITERATIONS and (node.name not in graph.ids or graph.node(node.name).op == node.op)

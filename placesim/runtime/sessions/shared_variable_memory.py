@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from placesim.graph.graph import Node
+from placesim.ops.categories import IDENTITIES, RESULTS
 from placesim.ops.kernels import has_trait
 from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, VARIABLE_OPS, ResourceHandle
 from placesim.ops.kernels.kernel import Trait
@@ -33,7 +34,7 @@ def shared_buffers(client: ClientGraph) -> Buffers:
         return {}
     found: dict[int, tuple[str, ResourceHandle]] = {}
     for end in graph.nodes:
-        if end.op != "_Retval":
+        if end.op not in RESULTS:
             continue
         device = client.devices[end.id]
         source = _source(client, end)
@@ -57,7 +58,7 @@ def _source(client: ClientGraph, end: Node) -> Node | None:
 def _is_update(node: Node) -> bool:
     """Whether a node updates a reference variable and returns it."""
     inputs, outputs = node.signature.input_is_ref, node.signature.output_is_ref
-    return bool(inputs) and bool(outputs) and inputs[0] and outputs[0] and node.op != "RefIdentity"
+    return bool(inputs) and bool(outputs) and inputs[0] and outputs[0] and node.op not in IDENTITIES
 
 
 def show_ends(results: dict[int, Any], buffers: Buffers, states: Mapping[str, DeviceState]) -> None:

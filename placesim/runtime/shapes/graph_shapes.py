@@ -18,6 +18,7 @@ from placesim.graph.functions import instantiate
 from placesim.graph.graph import Graph, Node, TensorRef
 from placesim.ops.attributes import Attrs, FunctionName
 from placesim.ops.categories import (
+    ARGUMENTS,
     CALLS,
     CONTROL_FLOW,
     FUNCTION_ENDS,
@@ -26,6 +27,8 @@ from placesim.ops.categories import (
     PARTIAL_SHAPE_OPS,
     PLACEHOLDERS,
     SHAPE_OPS,
+    STATIC_PART_OPS,
+    WHOLE_SHAPE_OPS,
 )
 from placesim.ops.kernels import load_kernels
 from placesim.ops.kernels.kernel import Kernel
@@ -39,8 +42,6 @@ MAX_VALUE_ELEMENTS = 256
 """Maximum number of elements of tensors whose values are tracked: a shape has few dimensions."""
 _NEVER_FOLLOWED = CONTROL_FLOW - {"Switch"} | {*PLACEHOLDERS, *FUNCTION_ENDS, *LOWERED}
 """Stateless ops whose values are not tracked."""
-_SHAPE_PARTS = frozenset(("Concat", "ConcatV2", "StridedSlice"))
-"""Ops of whose inputs TensorFlow reads static shapes before values."""
 
 Value = np.ndarray[Any, Any]
 
@@ -121,6 +122,10 @@ class GraphShapes:
             found = self._known[node_id]
         return found
 
+    def context(self, node: Node) -> ShapeContext:
+        """Return what is known of a node's inputs: their shapes, and their values on demand."""
+        return _NodeContext(self, node, tuple(map(self.shape, node.inputs)), list(map(self.handle, node.inputs)))
+
     def refusals(self) -> list[GraphBuildError]:
         """Return the errors that TensorFlow's Python would have raised when it created the nodes, in graph order."""
         known, infer = self._known, self._infer
@@ -178,7 +183,7 @@ class GraphShapes:
         op = node.signature.op
         if op == "Const":
             return (node.attrs["value"].array.shape,)
-        if op == "_Arg" and self._arguments:
+        if op in ARGUMENTS and self._arguments:
             return (self._arguments[node.attrs["index"]],)
         if inputs is None:  # in a loop, one node is inferred before its input, which needs this node
             return (None,) * len(node.signature.output_dtypes)
@@ -276,21 +281,20 @@ class GraphShapes:
         if node.op == "Const":
             array = node.attrs["value"].array
             return (array if array.size <= MAX_VALUE_ELEMENTS else None,)
-        if node.op == "_Arg" and self._argument_values:
+        if node.op in ARGUMENTS and self._argument_values:
             given = self._argument_values[node.attrs["index"]]
             return (None if isinstance(given, _PartialVector) else given,)
-        if node.op in SHAPE_OPS or node.op == "VariableShape":
+        is_whole = node.op in WHOLE_SHAPE_OPS
+        if is_whole or node.op in SHAPE_OPS:
             measured = [_measured(node, self._dims_measured(node, tensor)) for tensor in node.inputs]
             if node.op == "Shape":
                 self._note_static_part(node, measured[0], _measured(node, self._inferred(*next(iter(node.inputs)))))
-            # TensorFlow uses the shapes that these ops return only as a whole, not their single dimensions
-            is_whole = node.op in ("ShapeN", "VariableShape")
             return tuple(one.view(_PartialVector) if one is not None and is_whole else one for one in measured)
         if not self._is_followed(node) or node.id not in self._known or node.id in self._refused:
             return nothing
         values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
         found = self._computed_from(node, values)
-        if node.op in _SHAPE_PARTS and self._static_parts:
+        if node.op in STATIC_PART_OPS and self._static_parts:
             parts = [self._static_parts.get(i, value) for i, value in zip(node.input_nodes, values, strict=True)]
             self._note_static_part(node, found[0], self._computed_from(node, parts)[0])
         return found
@@ -396,8 +400,7 @@ class GraphShapes:
     def _filled_in(self, node: Node, values: Sequence[Value | None]) -> list[Value | None]:
         """Replace each unknown part of a concatenated shape by -1 for each of its elements, so that known parts count."""
         found = list(values)
-        parts = range(len(values) - 1) if node.op == "ConcatV2" else range(node.op == "Concat", len(values))
-        for i in parts:
+        for i in _joined(node):
             reference = TensorRef(node.input_nodes[i], node.input_slots[i])
             dims = self.shape(reference)
             dtype = self.graph.nodes[reference.node].signature.output_dtypes[reference.slot]
@@ -448,6 +451,14 @@ class _NodeContext(ShapeContext):
 
 class _PartialVector(np.ndarray[Any, Any]):
     """A vector of dimensions with -1 for each unknown one; only shape functions may use it."""
+
+
+def _joined(node: Node) -> range:
+    """Return the positions of the inputs that a node joins: those of the argument that is a list."""
+    assert node.signature.definition is not None
+    args = node.signature.definition.inputs
+    first = next(index for index, arg in enumerate(args) if arg.number_attr)
+    return range(first, len(node.input_nodes) - (len(args) - 1 - first))
 
 
 def _changes_axes(node: Node) -> bool:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.formats.sources.loading import load
-from placesim.graph.session_steps import Config, Feed, Fetch, GraphStep
-from placesim.machine.inventory import build_devices
+from placesim.formats.sources.loading import LoadedGraph
+from placesim.graph.graph import Graph
+from placesim.graph.session_steps import Config, Feed, Fetch, GraphFile, GraphStep
+from placesim.machine.inventory import TaskInventory, build_devices
 from placesim.machine.options import SimulationOptions
+from placesim.ops.categories import UNFED_PLACEHOLDERS
 from placesim.prediction.host_loads.load import Load
 from placesim.prediction.host_loads.rules import host_load
 from placesim.prediction.node_shapes import KeptTensors
@@ -37,6 +39,7 @@ class Timing(NamedTuple):
     spread: float = 1.0
 
 
+_MACHINE = (TaskInventory(),)
 QUIET = 1.25
 """Largest spread of a measurement on a quiet machine."""
 NOT_QUIET = "no, "
@@ -79,14 +82,12 @@ class NoiseCheck:
         )
 
 
-def kernel_loads(graph: dict[str, Any]) -> dict[str, Load]:
+def kernel_loads(graph: Graph) -> dict[str, Load]:
     """Return the loads of the kernels of the step that fetches `all`, by node. Raises the errors of the graph's dry run."""
     recorder = ExecutionRecorder()
-    names = {node["name"] for node in graph["nodes"]}
-    run = [{"fetch": [name]} for name in ("init", "all") if name in names]
-    outcome = simulate(
-        load(graph | {"run": run}), SimulationOptions(), SimulationStage.WALKED, tells_memory=True, recorder=recorder
-    )
+    steps = tuple(GraphStep((Fetch(name),)) for name in ("init", "all") if name in graph.ids)
+    loaded = LoadedGraph(GraphFile("calibration", graph, inventory=_MACHINE, steps=steps), Path())
+    outcome = simulate(loaded, SimulationOptions(), SimulationStage.WALKED, tells_memory=True, recorder=recorder)
     if outcome.error is not None:
         raise outcome.error
     found = {}
@@ -104,7 +105,7 @@ def kernel_loads(graph: dict[str, Any]) -> dict[str, Load]:
 
 def find_load(case: Case) -> Load:
     """Return the load of the case's op. Raises the errors of the graph's dry run."""
-    return kernel_loads(build_case_graph(case, case.copies))["n0"]
+    return kernel_loads(build_case_graph(case))["n0"]
 
 
 class StepTimer:
@@ -112,19 +113,18 @@ class StepTimer:
 
     def __init__(
         self,
-        graph: dict[str, Any],
+        graph: Graph,
         pools: ThreadPools,
         feeds: Sequence[Feed] = (),
         fetches: Sequence[str] = ("all",),
         inter_op: int = 0,
         intra_op: int = 0,
     ) -> None:
-        file = graph_file_from_mapping(graph, "calibration")
         # predictions leave fusion out
         settings = Config(fuses_ops=False, inter_op_parallelism_threads=inter_op, intra_op_parallelism_threads=intra_op)
-        self._session = GraphSession(file.graph, build_devices(file.inventory or ()), settings, pools=pools)
+        self._session = GraphSession(graph, build_devices(_MACHINE), settings, pools=pools)
         self._step = GraphStep(tuple(map(Fetch, fetches)), tuple(feeds))
-        if any(node["name"] == "init" for node in graph["nodes"]):
+        if "init" in graph.ids:
             self._session.run(GraphStep((Fetch("init"),), tuple(feeds)))
         self.run()
 
@@ -184,10 +184,11 @@ def _time_kernel(instruction: Instruction, seconds: list[float]) -> None:
     instruction.kernel = kernel._replace(compute=_timed(kernel.compute, seconds), direct=direct)
 
 
-def random_feeds(graph: dict[str, Any]) -> list[Feed]:
+def random_feeds(graph: Graph) -> list[Feed]:
     """Return feeds for the graph's placeholders: random numbers, with signs that a branch predictor cannot learn."""
     numbers = np.random.default_rng(SEED).standard_normal(NUMBERS, np.float32)
-    return [Feed(node["name"], np.resize(numbers, node["shape"])) for node in graph["nodes"] if node["op"] == "Placeholder"]
+    fed = [node for node in graph.nodes if node.op in UNFED_PLACEHOLDERS]
+    return [Feed(node.name, np.resize(numbers, node.attrs["shape"].dims)) for node in fed]
 
 
 def time_quickest(run: Callable[[], float], seconds: float, least: int = 3) -> Timing:
@@ -202,7 +203,7 @@ def time_quickest(run: Callable[[], float], seconds: float, least: int = 3) -> T
     return Timing(min(found), median(found) / min(found))
 
 
-def time_kernels(graph: dict[str, Any], pools: ThreadPools, seconds: float, intra_op: int) -> Timing:
+def time_kernels(graph: Graph, pools: ThreadPools, seconds: float, intra_op: int) -> Timing:
     """Return the time of the kernels `n0`, `n1` and so on: the median over all kernels of the fastest run.
 
     Other work disturbs almost every step, but seldom the same kernel in all runs.

@@ -24,16 +24,7 @@ from placesim.studies.calibration.case_timing import (
     time_kernels,
     time_quickest,
 )
-from placesim.studies.calibration.cases import (
-    CHECKED,
-    GROUPS,
-    Case,
-    build_case_graph,
-    chain_graph,
-    forked_graph,
-    placeholders_graph,
-    variables_graph,
-)
+from placesim.studies.calibration.cases import CHECKED, GROUPS, Case, build_case_graph
 from placesim.studies.calibration.fitting import (
     Sample,
     fit_caches,
@@ -43,22 +34,32 @@ from placesim.studies.calibration.fitting import (
     fit_threads,
     rescale_families,
 )
-from placesim.studies.calibration.networks import networks
+from placesim.studies.calibration.networks import LARGE, QUICK, SMALL, build_graphs
 
 CASE_SECONDS = 0.2
 """Time for each case, not including the creation of its tensors."""
 _NODES = 200
 _FEW, _MANY = 1, 41
 """Numbers of variables, feeds and fetches of the steps that measure the overhead of one."""
-_STAGES = 40
-_HANDED_ROUNDS = 7
+_CHAINS = (2, 2 + _NODES)
+"""Lengths of the chains that measure the overhead of a node."""
+_SMALL_KERNELS = ("negations", "softmaxes")
+"""Nodes whose kernels the executor calls in its two ways: as a function of numpy, or as a function that takes a list."""
+_FETCHED = f"negations {_MANY}"
+_STAGES = (1, 41)
+"""Numbers of stages of the graphs that measure what it takes to wake a pool's threads."""
 _HANDED = 2
 """Nodes of a stage that a pool runs at once."""
+_HANDED_ROUNDS = 7
+_REPEATED = (
+    _FETCHED,
+    *(f"{nodes} {count}" for nodes in ("identities", *_SMALL_KERNELS) for count in _CHAINS),
+    *(f"{nodes} {count}" for nodes in ("variables", "placeholders") for count in (_FEW, _MANY)),
+    *(f"forks {count} {width}" for count in _STAGES for width in range(1, 1 + _HANDED)),
+)
 _THREADS = ("slowed_products", "slowed_passes", "shared", "contended_call")
 _COLD = "cold_call"
 _DISPATCHES = ("dispatch", "dataflow", "handed", "beside", "variable", "step", "fed", "fetched")
-_SMALL_OPS = ("Neg", "Softmax")
-"""Ops whose kernels the executor calls in its two ways: as a function of numpy, or as a function that takes a list."""
 _ITEM = 4
 _QUIET_KEY = "quiet"
 Progress = Callable[[int, int], None]
@@ -89,7 +90,8 @@ class _Calibration:
         self._cores = available_processors()
         self._pools = ThreadPools()
         self._all_cores = ThreadPools()
-        self._networks = networks(is_quick=is_quick)
+        self._networks = QUICK if is_quick else (*LARGE, *SMALL)
+        self._graphs = build_graphs((*self._networks, *_REPEATED))
         self._cases: dict[int, Sample] = {}
         # a quick measurement has too few runs for a check
         self._noise = None if is_quick else NoiseCheck()
@@ -148,7 +150,7 @@ class _Calibration:
         return found
 
     def _kernels(self, case: Case, pools: ThreadPools, cores: int) -> Timing:
-        graph = build_case_graph(case, case.copies)
+        graph = build_case_graph(case)
         return self._quietest(lambda: time_kernels(graph, pools, self._case_seconds, cores))
 
     def _shared_samples(self) -> list[Sample]:
@@ -169,7 +171,7 @@ class _Calibration:
         """Measure kernels inside networks on all cores, with cold caches and idle helper threads."""
         self._total += len(self._networks)
         found = []
-        for graph in self._networks:
+        for graph in map(self._graphs.__getitem__, self._networks):
             timings = StepTimer(graph, self._all_cores, random_feeds(graph)).time_nodes(self._case_seconds)
             found += [Sample(load, timings[name]) for name, load in kernel_loads(graph).items() if name in timings]
             self._tick()
@@ -177,15 +179,14 @@ class _Calibration:
 
     def _dispatches(self) -> tuple[dict[str, float], dict[str, float]]:
         """Measure what steps and nodes cost beside their kernels, in seconds, and the spread of these times."""
-        variables = [StepTimer(variables_graph(count), self._all_cores) for count in (_FEW, _MANY)]
-        placeholders = [placeholders_graph(count) for count in (_FEW, _MANY)]
-        fed = [StepTimer(graph, self._all_cores, random_feeds(graph)) for graph in placeholders]
-        chain = chain_graph(_MANY, "Neg")
+        variables = self._timers("variables", (_FEW, _MANY))
+        fed = self._timers("placeholders", (_FEW, _MANY))
+        chain = self._graphs[_FETCHED]
         fetches = [[f"n{number}:0" for number in range(count)] for count in (_FEW, _MANY)]
         fetched = [StepTimer(chain, self._all_cores, random_feeds(chain), names) for names in fetches]
         found = {
-            "dispatch": self._slope(_NODES, *self._chains("Identity")),
-            "dataflow": self._slope(_NODES, *self._chains("Identity", inter_op=_HANDED)),
+            "dispatch": self._slope(_NODES, *self._timers("identities", _CHAINS)),
+            "dataflow": self._slope(_NODES, *self._timers("identities", _CHAINS, inter_op=_HANDED)),
             "handed": self._handed(),
             "beside": self._beside(),
             "variable": self._slope(_MANY - _FEW, *variables),
@@ -201,8 +202,9 @@ class _Calibration:
         seconds["handed"] = max(0.0, seconds["handed"] - (_HANDED + 1) * (seconds["dataflow"] - seconds["dispatch"]))
         return seconds, {name: timing.spread - 1 for name, timing in found.items()}
 
-    def _chains(self, op: str, inter_op: int = 0) -> list[StepTimer]:
-        graphs = [chain_graph(count, op) for count in (2, 2 + _NODES)]
+    def _timers(self, nodes: str, counts: tuple[int, int], inter_op: int = 0) -> list[StepTimer]:
+        """Return timers of the graphs with so many of these nodes."""
+        graphs = [self._graphs[f"{nodes} {count}"] for count in counts]
         return [StepTimer(graph, self._all_cores, random_feeds(graph), inter_op=inter_op) for graph in graphs]
 
     def _handed(self) -> Timing:
@@ -223,16 +225,16 @@ class _Calibration:
 
     def _stage(self, pools: ThreadPools, width: int, inter_op: int = 0) -> Timing:
         """Return the median time of a stage of a forked graph."""
-        graphs = [forked_graph(stages, width) for stages in (_FEW, _FEW + _STAGES)]
+        graphs = [self._graphs[f"forks {stages} {width}"] for stages in _STAGES]
         few, many = (StepTimer(graph, pools, random_feeds(graph), inter_op=inter_op) for graph in graphs)
         low, high = (time_quickest(timer.run, self._case_seconds / 2) for timer in (few, many))
-        return Timing((high.seconds * high.spread - low.seconds * low.spread) / _STAGES, high.spread)
+        return Timing((high.seconds * high.spread - low.seconds * low.spread) / (_STAGES[1] - _STAGES[0]), high.spread)
 
     def _beside(self) -> Timing:
         """Measure the overhead of a node beside its kernel: the mean over both kinds of kernels."""
         found = []
-        for op in _SMALL_OPS:
-            chains = self._chains(op)
+        for nodes in _SMALL_KERNELS:
+            chains = self._timers(nodes, _CHAINS)
             node = self._slope(_NODES, *chains)
             kernels = [timing.seconds for name, timing in chains[1].time_nodes(self._case_seconds).items() if name[0] == "n"]
             found.append(Timing(max(0.0, node.seconds - median(kernels)), node.spread))

@@ -16,6 +16,7 @@ from placesim.core.errors import UsageError
 from placesim.machine.gpu_models import GpuModel
 from placesim.machine.host_models import RATES, HostModel
 from placesim.machine.inventory import Device
+from placesim.ops.categories import CONSTANTS
 from placesim.prediction.hosts import Host
 from placesim.prediction.machine_resources import SimulatedMachine
 from placesim.prediction.measured_comparison import ComparedNode
@@ -40,8 +41,6 @@ _LEAST_FACTOR = 0.01
 """Least factor of an op, for nodes that take less time than the start of a node."""
 _PULL = 0.01
 """Cost per node of doubling or halving a figure, in logarithms, so that figures without influence keep their values."""
-_FOLDED = "Const"
-"""Op of nodes that the measured session folded to constants."""
 
 
 class FittedMachine(NamedTuple):
@@ -84,7 +83,7 @@ def fit_measurement(loaded: LoadedGraph, options: SimulationOptions, name: str, 
     compared = [
         row
         for row in compare_step(study, steps.steps[-1], measurement).nodes
-        if row.measured and row.op != _FOLDED and all(node in fit.at_start for node in (row.node, *row.replaced))
+        if row.measured and row.op not in CONSTANTS and all(node in fit.at_start for node in (row.node, *row.replaced))
     ]
     if len(compared) < MIN_NODES:
         raise UsageError(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Collection
 from typing import Any
 
 import placesim.core.errors as own
 from placesim.core.errors import PlacesimError
-from placesim.report.text.complaint import format_error
+from placesim.report.text.complaint import format_error, format_remedies
 from placesim.tf1.errors import OpError
 from placesim.tf1.running.advice import advice
 from placesim.tf1.running.code_origin import is_ours, is_users
@@ -68,8 +69,11 @@ def _calls(error: BaseException, frames: list[traceback.FrameSummary]) -> list[s
     return [line if i == 0 else f"called at {frame.filename}:{frame.lineno}: {line}" for i, (frame, line) in enumerate(shown)]
 
 
-def format_failure(error: BaseException, script: str) -> str:
-    """Message for standard error: placesim's own text if it has one, else the exception's, then the script's lines."""
+def format_failure(error: BaseException, script: str, options: Collection[str]) -> str:
+    """Message for standard error: placesim's own text if it has one, else the exception's, then the script's lines.
+
+    `options` are those of the command, for the error's remedies.
+    """
     if isinstance(error, OpError) and error.classic is not None:
         return error.classic
     facts = describe(error, script)
@@ -77,7 +81,8 @@ def format_failure(error: BaseException, script: str) -> str:
     if original is None:
         found = f"{facts['kind']}: {facts['message']}\n"
     else:
-        found = str(format_error(original, _locate(error), error.graph if isinstance(error, OpError) else None))
+        graph = error.graph if isinstance(error, OpError) else None
+        found = f"{format_error(original, _locate(error), graph)}{format_remedies(original, options)}"
     place = own.Location(facts["file"], facts["line"], facts["column"])
     return found + "".join(f"  {line}\n" for line in (f"at {place}", *facts["help"]))
 

@@ -111,7 +111,7 @@ def _end(error: BaseException, path: str, job: Mapping[str, Any]) -> None:
         _silence_output()
     if isinstance(error, OSError) and is_reader_lost(error) and reader_is_gone(1):
         sys.exit(0)
-    sys.stderr.write(format_failure(error, path))
+    sys.stderr.write(format_failure(error, path, job["command_options"]))
     sys.exit(1)
 
 

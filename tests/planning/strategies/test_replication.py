@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -19,7 +20,20 @@ from placesim.planning.strategies.gradient_reduction import REDUCTIONS
 from placesim.planning.strategies.replication import replicate
 from placesim.planning.strategies.rewriting import Strategy, rewrite_training
 from placesim.planning.strategies.training_graph import find_training
-from tests.planning.strategies.models import MODELS, OPTIMIZERS, STEPS, dense, loaded, recurrent, results
+from tests.planning.strategies.models import (
+    MODELS,
+    OPTIMIZERS,
+    STEPS,
+    Document,
+    dense,
+    loaded,
+    node,
+    placeholder,
+    recurrent,
+    results,
+    training,
+    variable,
+)
 
 
 def check(graph: LoadedGraph, *replications: Replication) -> None:
@@ -139,6 +153,26 @@ with tf.Session() as session:
 """Shapes that are made of slices and products of a constant shape with the batch."""
 
 
+TABLE = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+tf.set_random_seed(1)
+words = tf.placeholder(tf.int32, [8, 3], name="words")
+table = tf.get_variable("table", [11, 6])
+h = tf.layers.dense(tf.reshape(tf.nn.embedding_lookup(table, words), [-1, 18]), 5, tf.tanh)
+loss = tf.reduce_mean(tf.square(tf.layers.dense(h, 2)))
+train = tf.train.MomentumOptimizer(1e-2, 9e-1).minimize(loss)
+with tf.control_dependencies([train]):
+    train = tf.train.ExponentialMovingAverage(decay=0.9).apply(tf.trainable_variables())
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run([loss, train], {words: np.random.RandomState(1).randint(0, 11, [8, 3])})
+"""
+"""A table whose update, SparseApplyMomentum, has no kernel for GPUs, and moving averages."""
+
+
 _READ = "/Read/ReadVariableOp"
 """End of the name of the op by which a script reads a resource variable."""
 
@@ -202,6 +236,23 @@ def test_a_variable_is_read_after_its_update_on_any_device(tmp_path: Path) -> No
         assert averages == 24
 
 
+@pytest.mark.slow
+def test_a_table_is_on_a_device_with_kernels_for_its_updates(tmp_path: Path) -> None:
+    graph = script(tmp_path / "table.py", TABLE)
+    assert graph.file is not None
+    expected = results(graph)
+    for settings in (
+        {"replicas": 2, "variables": "mirrored", "reduce": "nccl"},
+        {"stages": 2, "micro_batches": 2},
+        {"replicas": 2, "variables": "mirrored", "stages": 2, "micro_batches": 2},
+    ):
+        file = rewrite_training(graph.file, Strategy(**settings)).file
+        for (name, array), (_, other) in zip(expected, results(graph, file, is_soft=False), strict=True):
+            np.testing.assert_allclose(other, array, rtol=1e-5, atol=1e-7, err_msg=f"{name} with {settings}")
+        assert {node.device for node in file.graph.nodes if node.op == "VariableV2" and "table" in node.name} == {""}
+        assert {node.device for node in file.graph.nodes if node.name.endswith("dense/kernel")} >= {"/device:GPU:0"}
+
+
 BY_HAND = """
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -229,14 +280,43 @@ def test_updates_written_by_hand_are_updates(tmp_path: Path, update: str) -> Non
     check(graph, Replication(2), Replication(1, 4), Replication(2, 1, "ring", is_mirrored=True))
 
 
+def _linear(loss: Sequence[Document]) -> Document:
+    """A linear model of four examples, with a sum `total` over them; `loss` are further nodes."""
+    nodes = [
+        *(placeholder("x", 4, 3), variable("w", 3, 2, seed=1), node("MatMul", "y", "x", "w"), node("Square", "squares", "y")),
+        *(node("Sum", "total", "squares", [0, 1]), node("L2Loss", "decay", "w"), *loss),
+    ]
+    return training(nodes, "gradient descent", lambda random: {"x": random.randn(4, 3)})
+
+
+def test_a_term_without_the_batch_beside_a_sum_over_the_batch_is_refused() -> None:
+    stacked = [node("Pack", "terms", "total", "decay", axis=0), node("Sum", "loss", "terms", [0])]
+    graph = loaded(_linear(stacked))
+    assert graph.file is not None
+    with pytest.raises(UsageError, match=r"terms \(Pack\) is not linear in the examples' results"):
+        DividedTraining(find_training(graph.file.graph), Replication(1, 2))
+    both = [node("Pack", "terms", "total", "total", axis=0), node("GatherV2", "one", "terms", 1, 0), node("Neg", "loss", "one")]
+    check(loaded(_linear(both)), Replication(1, 2))
+
+
+def test_a_size_of_the_batch_is_found_through_ops_that_move_elements() -> None:
+    sizes = [
+        {"op": "Const", "name": "sizes", "dtype": "int32", "value": [[2], [4]], "shape": [2, 1]},
+        *(node("Reshape", "flat", "sizes", [2]), node("GatherV2", "dims", "flat", [1, 0], 0)),
+        *(node("Fill", "twos", "dims", 2.0), node("Mul", "doubled", "y", "twos"), node("Sum", "loss", "doubled", [0, 1])),
+    ]
+    check(loaded(_linear(sizes)), Replication(2), Replication(1, 4))
+
+
 LOOP = """
 import tensorflow.compat.v1 as tf
 
 tf.disable_v2_behavior()
 x, w = tf.placeholder(tf.float32, [4, 3], name="x"), tf.get_variable("w", [3, 3])
-_, y = tf.while_loop(lambda i, h: i < 2, lambda i, h: (i + 1, tf.matmul(h, w)), (0, x))
+_, y, _ = tf.while_loop(lambda i, h, s: i < 2, lambda i, h, s: (i + 1, tf.matmul(s, w), h), (0, x, x))
 tf.train.AdamOptimizer().minimize(tf.reduce_mean(y))
 """
+"""A loop with a result that nothing reads."""
 
 
 def test_a_loop_between_the_batch_and_the_loss_is_refused(tmp_path: Path) -> None:

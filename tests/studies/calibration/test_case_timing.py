@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.runtime.executors.thread_pools import ThreadPools
 from placesim.studies.calibration.case_timing import StepTimer, kernel_loads, random_feeds
-from placesim.studies.calibration.cases import chain_graph
+from placesim.studies.calibration.networks import build_graphs
 
 
 def test_nodes_after_a_product_are_timed_one_by_one() -> None:
@@ -16,14 +17,15 @@ def test_nodes_after_a_product_are_timed_one_by_one() -> None:
         {"op": "Relu", "name": "r", "inputs": ["a"]},
         {"op": "NoOp", "name": "all", "inputs": ["^r"]},
     ]
-    graph = {"devices": {"cpu": 1}, "nodes": nodes}
+    graph = graph_file_from_mapping({"nodes": nodes}).graph
     timings = StepTimer(graph, ThreadPools(), random_feeds(graph)).time_nodes(0.0)
     assert {"m", "a", "r"} <= set(timings)
     assert all(timing.seconds > 0 and timing.spread >= 1 for timing in timings.values())
 
 
 def test_a_load_knows_the_bytes_that_a_step_touches() -> None:
-    loads = kernel_loads(chain_graph(2, "Neg"))
+    (graph,) = build_graphs(["negations 2"]).values()
+    loads = kernel_loads(graph)
     assert {load.step_bytes for load in loads.values()} == {
         4 * 4 * 4 * (1 + 3)
     }  # the placeholder, and a product's three matrices

@@ -23,9 +23,11 @@ from placesim.graph.graph import Graph, LibraryFunction, Node, TensorRef
 from placesim.graph.variables import add_global_initializer, add_variable
 from placesim.machine.device_names import format_spec, parse_python_spec
 from placesim.ops.attributes import Attrs, TensorValue
-from placesim.ops.categories import MERGES
+from placesim.ops.categories import MERGES, VARIABLE_READS
 from placesim.ops.deprecation import check_not_removed
 
+_LITERALS = ("Const", *VARIABLE_READS)
+"""Ops of the nodes that literals and variables among the inputs of an entry make."""
 _MOST_LITERAL_ELEMENTS = 16
 """Maximum number of elements of a constant that is written as a literal; larger constants are separate entries."""
 
@@ -243,11 +245,11 @@ class Itemizer:
     def _with_literals(self, first: int) -> ScopedItem | None:
         """Return an op's entry with literals, if the nodes from `first` on are constants and reads in its scope; else None."""
         owner = self._nodes[first].name.rpartition("/")[0]
-        if not owner or self._nodes[first].op not in ("Const", "ReadVariableOp"):
+        if not owner or self._nodes[first].op not in _LITERALS:
             return None
         at = first
         while at < len(self._nodes) and self._nodes[at].name.startswith(owner + "/"):
-            if self._nodes[at].op not in ("Const", "ReadVariableOp"):
+            if self._nodes[at].op not in _LITERALS:
                 return None
             at += 1
         if at == len(self._nodes) or self._nodes[at].name != owner:
@@ -262,7 +264,7 @@ class Itemizer:
 
     def _as_input(self, part: Node) -> Any:
         """Return the literal of a constant, or the variable of a read; None for another node."""
-        if part.op == "ReadVariableOp":
+        if part.op in VARIABLE_READS:
             return self._builder.variables.get(part.input_nodes[0])
         tensor = part.attrs.get("value")
         if part.control_inputs or not isinstance(tensor, TensorValue) or tensor.array.size > _MOST_LITERAL_ELEMENTS:

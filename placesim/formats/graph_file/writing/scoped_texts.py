@@ -15,7 +15,7 @@ from placesim.formats.graph_file.writing.variable_recognition import VariableFor
 from placesim.graph.argument_binding import VariableNodes
 from placesim.graph.constants import make_constant
 from placesim.graph.graph import Graph, TensorRef
-from placesim.graph.variables import VALUE_KINDS, default_initializer
+from placesim.graph.variables import HANDLE_OPS, VALUE_KINDS, default_initializer
 from placesim.ops.attributes import TensorValue
 
 _LEAST_IN_SCOPE = 4
@@ -257,7 +257,7 @@ class EntryTextWriter:
         return f"{name}:{ref.slot}" if ref.slot or self._is_variable(ref.node) else name
 
     def _is_variable(self, node: int) -> bool:
-        return self._graph.nodes[node].op in ("VariableV2", "VarHandleOp")
+        return self._graph.nodes[node].op in HANDLE_OPS.values()
 
     def _node_name(self, node_id: int) -> str:
         """Return the shortest name that stands for a node here; the full name with a leading slash if none is unambiguous."""

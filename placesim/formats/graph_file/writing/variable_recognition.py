@@ -8,18 +8,13 @@ from typing import Any, NamedTuple
 from placesim.core.dtypes import DataType
 from placesim.formats.graph_file.writing.short_values import fill_of
 from placesim.graph.graph import Node, TensorRef
-from placesim.graph.variables import DEFAULT_SEED, InitializerSpec, glorot_limit
+from placesim.graph.variables import DEFAULT_SEED, HANDLE_OPS, RANDOM_INITIALIZERS, InitializerSpec, glorot_limit
 from placesim.ops.attributes import Shape
+from placesim.ops.categories import ASSIGNMENTS
 
-_HANDLES = {"VariableV2": "ref", "VarHandleOp": "resource"}
+_KINDS = {op: kind for kind, op in HANDLE_OPS.items()}
 _MOST_BEFORE = 12
 """Maximum number of nodes that an initializer with a short form makes before the variable."""
-_RANDOM = {
-    "random_uniform": ("RandomUniform", (("minval", "min", 0.0), ("maxval", "max", 1.0))),
-    "random_normal": ("RandomStandardNormal", (("mean", "mean", 0.0), ("stddev", "stddev", 1.0))),
-    "truncated_normal": ("TruncatedNormal", (("mean", "mean", 0.0), ("stddev", "stddev", 1.0))),
-}
-"""Op of each initializer, and its parameters, each with the name of its constant and its default."""
 
 
 class VariableForm(NamedTuple):
@@ -40,7 +35,7 @@ class VariableForm(NamedTuple):
 def variable_forms(nodes: Sequence[Node], first: int) -> Iterator[VariableForm]:
     """Yield the variables that may expand to the nodes from `first` on, the most likely first."""
     last = min(first + _MOST_BEFORE, len(nodes))
-    handle = next((node for node in nodes[first:last] if node.op in _HANDLES), None)
+    handle = next((node for node in nodes[first:last] if node.op in _KINDS), None)
     if handle is None:
         return
     dtype, shape = handle.attrs.get("dtype"), handle.attrs.get("shape")
@@ -52,7 +47,7 @@ def variable_forms(nodes: Sequence[Node], first: int) -> Iterator[VariableForm]:
     if any(not node.name.startswith(handle.name + "/") for node in before) and (len(before) > 1 or before[0].op != "Const"):
         return
     for initializer in _initializers(nodes, handle, before, shape.dims):
-        yield VariableForm(name, scope, shape.dims, dtype, initializer, _HANDLES[handle.op])
+        yield VariableForm(name, scope, shape.dims, dtype, initializer, _KINDS[handle.op])
 
 
 def _initializers(
@@ -67,7 +62,7 @@ def _initializers(
     inside = start_node.name.removeprefix(handle.name + "/Initializer/")
     if inside in ("zeros", "ones"):
         yield InitializerSpec(inside)
-    elif inside in _RANDOM:
+    elif inside in RANDOM_INITIALIZERS:
         yield from _random(inside, start_node.name, before, shape)
     elif start_node.op == "Const" and "value" in start_node.attrs:
         tensor = start_node.attrs["value"]
@@ -83,19 +78,19 @@ def _initializers(
 def _start_of(nodes: Sequence[Node], handle: Node) -> TensorRef | None:
     """Return the tensor that an op soon after a variable assigns to it; None if there is no such op."""
     for node in nodes[handle.id + 1 : handle.id + 4]:
-        if node.op in ("Assign", "AssignVariableOp") and node.input_nodes[:1] == (handle.id,):
+        if node.op in ASSIGNMENTS and node.input_nodes[:1] == (handle.id,):
             return TensorRef(node.input_nodes[1], node.input_slots[1])
     return None
 
 
 def _random(kind: str, scope: str, before: Sequence[Node], shape: tuple[int, ...]) -> Iterator[InitializerSpec]:
-    op, figures = _RANDOM[kind]
+    op, parameters = RANDOM_INITIALIZERS[kind]
     by_name = {node.name.removeprefix(scope + "/"): node for node in before}
     source = by_name.get(op)
     if source is None:
         return
     values: dict[str, Any] = {}
-    for key, constant, default in figures:
+    for key, constant, default in parameters:
         node = by_name.get(constant)
         filled = None if node is None or "value" not in node.attrs else fill_of(node.attrs["value"])
         if filled is None:

@@ -194,10 +194,10 @@ TABLE: Table = {
     "PlaceholderWithDefault": Kernel(
         pass_on, infer_default, direct=same, memory=aliases(), traits=Trait.HANDS_ON, cost=DISPATCH
     ),
-    "Fill": Kernel(fill, _infer_fill, traits=Trait.TAKES_OBJECTS, cost=COPY),
-    "Empty": Kernel(make_empty, shape_of_first_value),
-    "ZerosLike": Kernel(zeros_like, unchanged, memory=zeros_like_memory, cost=COPY),
-    "OnesLike": Kernel(ones_like, unchanged, memory=forwards(0), cost=COPY),
+    "Fill": Kernel(fill, _infer_fill, traits=Trait.TAKES_OBJECTS | Trait.TAKES_SHAPE, cost=COPY),
+    "Empty": Kernel(make_empty, shape_of_first_value, traits=Trait.TAKES_SHAPE),
+    "ZerosLike": Kernel(zeros_like, unchanged, memory=zeros_like_memory, traits=Trait.FILLS, cost=COPY),
+    "OnesLike": Kernel(ones_like, unchanged, memory=forwards(0), traits=Trait.FILLS, cost=COPY),
     "OneHot": Kernel(one_hot, _infer_one_hot, traits=Trait.TAKES_OBJECTS),
     "Identity": _SAME_VALUE,
     "RefIdentity": _REF_IDENTITY._replace(traits=Trait.HANDS_ON | Trait.SHARES_MEMORY, cost=DISPATCH),

@@ -11,7 +11,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_tensor
 from placesim.ops.kernels.array.indices import first_outside, position_text
 from placesim.ops.kernels.cost_model import GATHER
-from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, elements, zeros
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, along, along_dims_in, elements, zeros
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import (
@@ -264,8 +264,14 @@ def unravel_index_memory(memory: KernelMemory) -> None:
 
 
 TABLE: Table = {
-    "Gather": Kernel(gather, _infer_gather, traits=Trait.TAKES_OBJECTS | Trait.MOVES_ELEMENTS, cost=GATHER),
-    "GatherV2": Kernel(gather_v2, _infer_gather_v2, traits=Trait.TAKES_OBJECTS | Trait.MOVES_ELEMENTS, cost=GATHER),
+    "Gather": Kernel(gather, _infer_gather, traits=Trait.TAKES_OBJECTS | Trait.MOVES_ELEMENTS, cost=GATHER, mixes=along(0)),
+    "GatherV2": Kernel(
+        gather_v2,
+        _infer_gather_v2,
+        traits=Trait.TAKES_OBJECTS | Trait.MOVES_ELEMENTS,
+        cost=GATHER,
+        mixes=along_dims_in(2),
+    ),
     "GatherNd": Kernel(
         gather_nd,
         infer_gather_nd,
@@ -273,6 +279,7 @@ TABLE: Table = {
         memory=gather_nd_memory,
         traits=Trait.TAKES_OBJECTS | Trait.CONTEXT_NAMES,
         cost=GATHER,
+        mixes=along(0),
     ),
     "UnravelIndex": Kernel(unravel_index, _infer_unravel_index, memory=unravel_index_memory),
 }

@@ -320,5 +320,5 @@ TABLE: Table = {
     "_ParallelConcatStart": Kernel(start_parallel_concat, shape_attr),
     "_ParallelConcatUpdate": Kernel(update_parallel_concat, unchanged, memory=aliases()),
     "Pack": Kernel(pack, _infer_pack, memory=pack_memory, traits=Trait.MOVES_ELEMENTS, cost=COPY),
-    "Tile": Kernel(tile, _infer_tile, memory=alias_same_shape, traits=Trait.TAKES_OBJECTS, cost=COPY),
+    "Tile": Kernel(tile, _infer_tile, memory=alias_same_shape, traits=Trait.TAKES_OBJECTS | Trait.LINEAR, cost=COPY),
 }

@@ -438,18 +438,28 @@ def transpose_memory(memory: KernelMemory) -> None:
 _RESHAPES = Trait.HANDS_ON | Trait.SHARES_MEMORY | Trait.TAKES_OBJECTS | Trait.MOVES_ELEMENTS
 
 TABLE: Table = {
-    "Reshape": Kernel(reshape, _infer_reshape, memory=aliases(), traits=_RESHAPES, cost=DISPATCH),
+    "Reshape": Kernel(reshape, _infer_reshape, memory=aliases(), traits=_RESHAPES | Trait.TAKES_SHAPE, cost=DISPATCH),
     "QuantizedReshape": Kernel(reshape_quantized, _infer_quantized_reshape, memory=aliases()),
     "Squeeze": Kernel(squeeze, _infer_squeeze, memory=aliases(), traits=_RESHAPES, cost=DISPATCH),
     "ExpandDims": Kernel(expand_dims, _infer_expand_dims, memory=aliases(), traits=_RESHAPES, cost=DISPATCH),
     "Transpose": Kernel(
-        transpose, _infer_transpose, memory=transpose_memory, traits=Trait.TAKES_OBJECTS, cost=CostModel("transpose")
+        transpose,
+        _infer_transpose,
+        memory=transpose_memory,
+        traits=Trait.TAKES_OBJECTS | Trait.LINEAR,
+        cost=CostModel("transpose"),
     ),
     "ConjugateTranspose": Kernel(
         transpose_conjugate, _infer_transpose, traits=Trait.TAKES_OBJECTS, cost=CostModel("transpose")
     ),
     "Bitcast": Kernel(bitcast, _infer_bitcast, memory=aliases(), traits=Trait.HANDS_ON),
-    "BroadcastTo": Kernel(broadcast_to, _infer_broadcast_to, memory=alias_same_shape, traits=Trait.TAKES_OBJECTS, cost=COPY),
+    "BroadcastTo": Kernel(
+        broadcast_to,
+        _infer_broadcast_to,
+        memory=alias_same_shape,
+        traits=Trait.TAKES_OBJECTS | Trait.TAKES_SHAPE,
+        cost=COPY,
+    ),
     "BroadcastArgs": Kernel(broadcast_args, _infer_broadcast_args),
     "BroadcastGradientArgs": Kernel(broadcast_gradient_args, infer_by("[?], [?] -> [?], [?]")),
     "Shape": Kernel(shapes_of_inputs, _infer_shapes, traits=Trait.HANDS_ON, cost=DISPATCH),

@@ -8,7 +8,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, along_dims_in
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import (
@@ -158,6 +158,12 @@ def invert_permutation(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
 # --- shape functions and memory -------------------------------------------------------------------------------------
 
 
+def _marked_dims(context: ShapeContext) -> Sequence[int] | None:
+    """Return the dimensions whose flag is true; None if the flags are unknown."""
+    flags = context.known_value(1)
+    return None if flags is None else [*map(int, flags.nonzero()[0])]
+
+
 def _infer_reverse(context: ShapeContext) -> Sequence[Dims]:
     (count,) = with_rank(context.shapes[1], 1)
     dims = context.shapes[0]
@@ -200,9 +206,9 @@ def reverse_memory(memory: KernelMemory) -> None:
 
 
 TABLE: Table = {
-    "Reverse": Kernel(reverse, _infer_reverse, memory=reverse_memory),
-    "ReverseV2": Kernel(reverse_v2, _infer_reverse_v2, memory=reverse_memory),
-    "ReverseSequence": Kernel(reverse_sequence, _infer_reverse_sequence),
-    "Roll": Kernel(roll, infer_by("x:1+, shift:1-, shift:1- -> x"), traits=Trait.TAKES_OBJECTS),
+    "Reverse": Kernel(reverse, _infer_reverse, memory=reverse_memory, mixes=_marked_dims),
+    "ReverseV2": Kernel(reverse_v2, _infer_reverse_v2, memory=reverse_memory, mixes=along_dims_in(1)),
+    "ReverseSequence": Kernel(reverse_sequence, _infer_reverse_sequence, mixes=lambda context: (context.attrs["seq_dim"],)),
+    "Roll": Kernel(roll, infer_by("x:1+, shift:1-, shift:1- -> x"), traits=Trait.TAKES_OBJECTS, mixes=along_dims_in(2)),
     "InvertPermutation": Kernel(invert_permutation, infer_by("x:1 -> x")),
 }

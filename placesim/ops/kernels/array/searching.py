@@ -13,7 +13,7 @@ import numpy as np
 from placesim.core.dtypes import INT32, DataType
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, along
 from placesim.ops.kernels.precision import is_floating, packet_size, wide_dtype
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import (
@@ -234,7 +234,7 @@ def _infer_bound(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "TopKV2": Kernel(top_k, _infer_top_k),
+    "TopKV2": Kernel(top_k, _infer_top_k, mixes=along(-1)),
     "ApproxTopK": Kernel(approximate_top_k, _infer_approximate_top_k),
     "NthElement": Kernel(find_nth, _infer_nth),
     "NearestNeighbors": Kernel(find_nearest, infer_by("-> *, *")),

@@ -29,7 +29,7 @@ from placesim.ops.kernels.data.values import (
 )
 from placesim.ops.kernels.device_resources import ResourceHandle
 from placesim.ops.kernels.functional import other_types
-from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table
+from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table, Trait
 from placesim.ops.kernels.named_resources import build_finder, make_anonymous, name_resource, serialise_handle
 from placesim.ops.kernels.partial_shapes import is_compatible
 from placesim.ops.kernels.shapes import format_dims, no_outputs, scalar
@@ -276,8 +276,11 @@ TABLE: Table = {
     "AnonymousIteratorV3": Kernel(build_anonymous(), scalar, needs_context=True),
     "DeleteIterator": Kernel(delete_resource, no_outputs, needs_context=True),
     "MakeIterator": Kernel(begin, no_outputs, needs_context=True),
-    **dict.fromkeys(("IteratorGetNext", "IteratorGetNextSync"), Kernel(get_next, infer_components, needs_context=True)),
-    "IteratorGetNextAsOptional": Kernel(get_next_as_optional, scalar, needs_context=True),
+    **dict.fromkeys(
+        ("IteratorGetNext", "IteratorGetNextSync"),
+        Kernel(get_next, infer_components, needs_context=True, traits=Trait.GIVES_ELEMENTS),
+    ),
+    "IteratorGetNextAsOptional": Kernel(get_next_as_optional, scalar, needs_context=True, traits=Trait.GIVES_ELEMENTS),
     "IteratorToStringHandle": Kernel(to_string, scalar, needs_context=True),
     **dict.fromkeys(
         ("IteratorFromStringHandle", "IteratorFromStringHandleV2"), Kernel(from_string, scalar, needs_context=True)

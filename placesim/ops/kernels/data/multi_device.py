@@ -31,7 +31,7 @@ from placesim.ops.kernels.data.values import (
     scalar_argument,
     signature,
 )
-from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Trait
 from placesim.ops.kernels.named_resources import build_finder, name_resource, serialise_handle
 from placesim.ops.kernels.shapes import Dims, ShapeContext, scalar
 from placesim.ops.kernels.string_tensors import string_array
@@ -224,7 +224,7 @@ TABLE: Table = {
     "DatasetToGraphV2": Kernel(to_graph, scalar),
     "MultiDeviceIterator": Kernel(make_handle, scalar, needs_context=True),
     "MultiDeviceIteratorFromStringHandle": Kernel(from_string, scalar, needs_context=True),
-    "MultiDeviceIteratorGetNextFromShard": Kernel(get_next, infer_components, needs_context=True),
+    "MultiDeviceIteratorGetNextFromShard": Kernel(get_next, infer_components, needs_context=True, traits=Trait.GIVES_ELEMENTS),
     "MultiDeviceIteratorInit": Kernel(begin, scalar, needs_context=True),
     "MultiDeviceIteratorToStringHandle": Kernel(to_string, scalar, needs_context=True),
     "RebatchDataset": build_dataset(split_evenly, build_infer_dataset(1)),

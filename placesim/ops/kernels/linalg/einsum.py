@@ -13,7 +13,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait
 from placesim.ops.kernels.linalg.einsum_memory import einsum_memory
 from placesim.ops.kernels.linalg.equations import ELLIPSIS, Labels, broadcast_rank, expand, parse_equation, split_labels
 from placesim.ops.kernels.linalg.products import product
@@ -275,4 +275,4 @@ def _einsum_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs)
     return len(inputs) * prod(sizes.values())
 
 
-TABLE: Table = {"Einsum": Kernel(compute_einsum, infer_einsum, _einsum_flops, memory=einsum_memory)}
+TABLE: Table = {"Einsum": Kernel(compute_einsum, infer_einsum, _einsum_flops, memory=einsum_memory, traits=Trait.SUMS)}

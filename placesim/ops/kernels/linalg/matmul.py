@@ -228,20 +228,25 @@ _BROADCAST = Kernel(
     infer_broadcast_matmul,
     _batch_matmul_flops,
     memory=matmul_memory,
-    traits=Trait.NEW_MEMORY,
+    traits=Trait.NEW_MEMORY | Trait.SUMS,
     cost=_BATCH_COST,
 )
 
 TABLE: Table = {
     "MatMul": Kernel(
-        compute_matmul, infer_matmul, _matmul_flops, memory=matmul_memory, traits=Trait.NEW_MEMORY, cost=CostModel("matmul")
+        compute_matmul,
+        infer_matmul,
+        _matmul_flops,
+        memory=matmul_memory,
+        traits=Trait.NEW_MEMORY | Trait.SUMS,
+        cost=CostModel("matmul"),
     ),
     "BatchMatMul": Kernel(
         compute_batch_matmul,
         infer_batch_matmul,
         _batch_matmul_flops,
         memory=matmul_memory,
-        traits=Trait.NEW_MEMORY,
+        traits=Trait.NEW_MEMORY | Trait.SUMS,
         cost=_BATCH_COST,
     ),
     "BatchMatMulV2": _BROADCAST,

@@ -11,18 +11,17 @@ import numpy as np
 from placesim.core.dtypes import VARIANT
 from placesim.core.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.broadcasting import binary, binary_memory, check_broadcast
+from placesim.ops.kernels.broadcasting import binary, check_broadcast
 from placesim.ops.kernels.cost_model import ONE_PASS, CostModel, Passes
 from placesim.ops.kernels.element_selection import choose
 from placesim.ops.kernels.integers import truncated_quotient
-from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, elements, one_per_output
+from placesim.ops.kernels.kernel import PLAIN, Kernel, KernelContext, Table, Tensor, Trait, elements, one_per_output
 from placesim.ops.kernels.memory_rules import KernelMemory, forwards
 from placesim.ops.kernels.precision import widened
 from placesim.ops.kernels.shapes import (
     Dims,
     HandleShape,
     ShapeContext,
-    broadcasted,
     format_dims,
     merge_backwards,
     shape_attr,
@@ -256,21 +255,21 @@ def _one_per_addition(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: At
     return (len(inputs) - 1) * elements(outputs[0])
 
 
-def _arithmetic(ufunc: np.ufunc, passes: Passes = ONE_PASS) -> Kernel:
+def _arithmetic(ufunc: np.ufunc, passes: Passes = ONE_PASS, traits: Trait = PLAIN) -> Kernel:
     """Return the table row of a ufunc whose result has its inputs' type."""
-    return binary(ufunc, passes)._replace(in_place=ufunc)
+    return binary(ufunc, passes, traits)._replace(in_place=ufunc)
 
 
 TABLE: Table = {
-    "Add": Kernel(_add, broadcasted, one_per_output, direct=_add_numbers, memory=binary_memory, in_place=np.add),
-    "AddV2": _arithmetic(np.add),
-    "Sub": _arithmetic(np.subtract),
-    "Mul": _arithmetic(np.multiply),
-    "Div": binary(_checked(truncated_quotient, divide), Passes(divided=1)),
-    "RealDiv": binary(divide, Passes(divided=1)),
+    "Add": _arithmetic(np.add, traits=Trait.ADDS)._replace(compute=_add, direct=_add_numbers),
+    "AddV2": _arithmetic(np.add, traits=Trait.ADDS),
+    "Sub": _arithmetic(np.subtract, traits=Trait.ADDS),
+    "Mul": _arithmetic(np.multiply, traits=Trait.MULTIPLIES),
+    "Div": binary(_checked(truncated_quotient, divide), Passes(divided=1), Trait.DIVIDES),
+    "RealDiv": binary(divide, Passes(divided=1), Trait.DIVIDES),
     "FloorDiv": binary(_checked(np.floor_divide, _floored_quotient), Passes(divided=3)),
     "TruncateDiv": binary(_unchecked(truncated_quotient, lambda x, y: np.trunc(np.divide(x, y))), Passes(divided=3)),
-    "DivNoNan": binary(divide_or_zero, Passes(divided=1)),
+    "DivNoNan": binary(divide_or_zero, Passes(divided=1), Trait.DIVIDES),
     "Mod": binary(_checked(np.fmod, np.fmod), Passes(divided=3)),
     "FloorMod": binary(_checked(np.remainder, widened(_floored_remainder)), Passes(divided=3)),
     "TruncateMod": binary(_unchecked(np.fmod, np.fmod), Passes(divided=3)),
@@ -286,7 +285,12 @@ TABLE: Table = {
     "NextAfter": binary(_next_after),
     "ClipByValue": Kernel(_clip, unchanged, one_per_output, memory=forwards(0), cost=CostModel(passes=Passes(plain=2))),
     "AddN": Kernel(
-        _sum_of_tensors, _infer_sum, _one_per_addition, needs_context=True, memory=sum_memory, traits=Trait.CONTEXT_NAMES
+        _sum_of_tensors,
+        _infer_sum,
+        _one_per_addition,
+        needs_context=True,
+        memory=sum_memory,
+        traits=Trait.CONTEXT_NAMES | Trait.ADDS,
     ),
-    "AccumulateNV2": Kernel(_accumulate, shape_attr, _one_per_addition, memory=accumulate_memory),
+    "AccumulateNV2": Kernel(_accumulate, shape_attr, _one_per_addition, memory=accumulate_memory, traits=Trait.ADDS),
 }

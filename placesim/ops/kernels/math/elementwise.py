@@ -15,7 +15,7 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.broadcasting import check_broadcast, unary
 from placesim.ops.kernels.cost_model import ONE_PASS, CostModel, Passes
 from placesim.ops.kernels.element_selection import choose
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, one_per_output
 from placesim.ops.kernels.memory_rules import forwards
 from placesim.ops.kernels.precision import is_narrow, widened
 from placesim.ops.kernels.shapes import Dims, broadcasted, unchanged
@@ -130,7 +130,7 @@ def gradient(function: Callable[[Tensor, Tensor], Any], passes: Passes = ONE_PAS
 
 TABLE: Table = {
     "Abs": unary(np.abs),
-    "Neg": unary(np.negative),
+    "Neg": unary(np.negative, traits=Trait.LINEAR),
     "Sign": unary(np.sign),
     "Square": unary(np.square),
     "Sqrt": unary(np.sqrt, Passes(rooted=1)),

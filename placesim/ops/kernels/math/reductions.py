@@ -14,7 +14,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.cost_model import REDUCTION
 from placesim.ops.kernels.integers import truncated_quotient
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements, per_element
+from placesim.ops.kernels.kernel import PLAIN, Kernel, Table, Tensor, Trait, elements, per_element
 from placesim.ops.kernels.math.casts import cast
 from placesim.ops.kernels.memory_rules import KernelMemory, MemoryRule
 from placesim.ops.kernels.precision import highest, is_floating, is_narrow, lowest, wide_dtype
@@ -71,7 +71,7 @@ def _groups(memory: KernelMemory) -> list[tuple[bool, int]]:
     ]
 
 
-def reduction(function: Reduce, memory: MemoryRule = reduction_memory) -> Kernel:
+def reduction(function: Reduce, memory: MemoryRule = reduction_memory, traits: Trait = PLAIN) -> Kernel:
     """Return the table row of a reduction `function(tensor, axes, keep_dims) -> tensor`.
 
     Its kernel raises InvalidArgumentError for axes that `reduction_axes` refuses.
@@ -81,7 +81,7 @@ def reduction(function: Reduce, memory: MemoryRule = reduction_memory) -> Kernel
         x = inputs[0]
         return (function(x, reduction_axes(x, inputs[1]), attrs["keep_dims"]),)
 
-    return Kernel(compute, infer_reduction, per_element(0), memory=memory, cost=REDUCTION)
+    return Kernel(compute, infer_reduction, per_element(0), memory=memory, traits=traits, cost=REDUCTION)
 
 
 def _fold(ufunc: np.ufunc, x: Tensor, axes: Axes, keep: bool, **options: Any) -> Any:
@@ -204,8 +204,8 @@ def _infer_index(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "Sum": reduction(partial(_fold_wide, np.add)),
-    "Mean": reduction(_mean),
+    "Sum": reduction(partial(_fold_wide, np.add), traits=Trait.SUMS | Trait.LINEAR),
+    "Mean": reduction(_mean, traits=Trait.AVERAGES | Trait.LINEAR),
     "Prod": reduction(partial(_fold_wide, np.multiply)),
     "Max": reduction(_largest),
     "Min": reduction(_smallest),

@@ -9,7 +9,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, along_dims_in, one_per_output
 from placesim.ops.kernels.precision import wide_dtype
 from placesim.ops.kernels.shapes import format_dims, unchanged
 
@@ -43,7 +43,7 @@ def scan(accumulate: Callable[[Tensor], Tensor], identity: float) -> Kernel:
         turned = turned[::-1] if attrs["reverse"] else turned
         return (np.ascontiguousarray(np.moveaxis(turned, 0, axis)),)
 
-    return Kernel(compute, unchanged, one_per_output)
+    return Kernel(compute, unchanged, one_per_output, mixes=along_dims_in(1))
 
 
 def _running_sum(x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.cost_model import ELEMENTWISE, CostModel
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
+from placesim.ops.kernels.kernel import PLAIN, Kernel, Table, Tensor, Trait, elements
 from placesim.ops.kernels.memory_rules import KernelMemory, MemoryRule, TensorMemory, item_size
 from placesim.ops.kernels.nn.convolution import UNDILATED, UNDILATED_3D, outer_entries
 from placesim.ops.kernels.nn.correlation import correlate_back, correlate_filter
@@ -335,6 +335,7 @@ def _build_gradient(of: str, spatial: int, takes_sizes: bool) -> Kernel:
         else infer_by(f"{'*, ' * index}x:{spatial + 2} -> x"),
         flops,
         memory=memory,
+        traits=Trait.SUMS if of == "filter" else PLAIN,
         cost=cost if takes_sizes else ELEMENTWISE,
     )
 

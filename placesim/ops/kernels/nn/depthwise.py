@@ -422,6 +422,7 @@ TABLE: Table = {
         partial(infer_from_sizes, index=1, rank=4),
         filter_gradient_flops,
         memory=depthwise_filter_gradient_memory,
+        traits=Trait.SUMS,
         cost=CostModel("depthwise filter gradient"),
     ),
 }

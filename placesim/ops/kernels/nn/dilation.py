@@ -11,7 +11,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait
 from placesim.ops.kernels.nn.windows import (
     SpatialWindow,
     check_entries,
@@ -163,5 +163,5 @@ def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
 TABLE: Table = {
     "Dilation2D": Kernel(dilate, infer_dilation, tap_flops),
     "Dilation2DBackpropInput": Kernel(dilate_back, unchanged, tap_gradient_flops),
-    "Dilation2DBackpropFilter": Kernel(dilate_filter, infer_by("*, x -> x"), tap_gradient_flops),
+    "Dilation2DBackpropFilter": Kernel(dilate_filter, infer_by("*, x -> x"), tap_gradient_flops, traits=Trait.SUMS),
 }

@@ -11,7 +11,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs, TensorValue, format_elements
 from placesim.ops.kernels.blocks.elementwise_blocks import in_parts
 from placesim.ops.kernels.cost_model import REDUCTION, CostModel
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, per_element
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, along, per_element
 from placesim.ops.kernels.memory_rules import KernelMemory, forwards, item_size
 from placesim.ops.kernels.precision import wide_dtype, widened
 from placesim.ops.kernels.shapes import (
@@ -194,6 +194,7 @@ TABLE: Table = {
         memory=forwards(0),
         in_place=softmax,
         cost=CostModel("softmax"),
+        mixes=along(-1),
     ),
     "LogSoftmax": Kernel(
         partial(apply_softmax, is_log=True),
@@ -201,6 +202,7 @@ TABLE: Table = {
         per_element(0, 5),
         memory=forwards(0),
         cost=CostModel("softmax"),
+        mixes=along(-1),
     ),
     "SoftmaxCrossEntropyWithLogits": Kernel(
         cross_entropy,
@@ -216,5 +218,5 @@ TABLE: Table = {
         memory=cross_entropy_memory,
         cost=_CROSS_ENTROPY,
     ),
-    "L2Loss": Kernel(square_loss, scalar, per_element(0, 2), cost=REDUCTION),
+    "L2Loss": Kernel(square_loss, scalar, per_element(0, 2), traits=Trait.SUMS, cost=REDUCTION),
 }

@@ -16,7 +16,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.blocks.work_parts import parts
 from placesim.ops.kernels.cost_model import CostModel
-from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output, per_element
+from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait, one_per_output, per_element
 from placesim.ops.kernels.memory_rules import KernelMemory, TensorMemory, forwards
 from placesim.ops.kernels.nn.windows import check_image, layout_of
 from placesim.ops.kernels.precision import is_floating, is_narrow
@@ -468,6 +468,7 @@ _NORMALIZATION = Kernel(
     _infer_batch_normalization,
     per_element(0, 6),
     memory=normalization_memory,
+    traits=Trait.AVERAGES,
     cost=CostModel("batch normalization"),
 )
 _GRADIENT = Kernel(
@@ -481,11 +482,15 @@ _GRADIENT = Kernel(
 TABLE: Table = {
     "BiasAdd": Kernel(add_bias, _infer_bias, one_per_output, memory=forwards(0), in_place=np.add),
     "BiasAddV1": Kernel(add_bias, _infer_bias, one_per_output, memory=forwards(0)),
-    "BiasAddGrad": Kernel(sum_over_batch, _infer_bias_gradient, per_element(0), cost=CostModel("bias gradient")),
+    "BiasAddGrad": Kernel(
+        sum_over_batch, _infer_bias_gradient, per_element(0), traits=Trait.SUMS, cost=CostModel("bias gradient")
+    ),
     "FusedBatchNorm": _NORMALIZATION,
     "FusedBatchNormV2": _NORMALIZATION,
     "FusedBatchNormV3": _NORMALIZATION._replace(
-        compute=partial(normalize_batch, has_reserve=True), shape=partial(_infer_batch_normalization, has_reserve=True)
+        compute=partial(normalize_batch, has_reserve=True),
+        shape=partial(_infer_batch_normalization, has_reserve=True),
+        last_outputs=((),),
     ),
     "FusedBatchNormGrad": _GRADIENT,
     "FusedBatchNormGradV2": _GRADIENT,

@@ -186,11 +186,19 @@ def shuffle_memory(memory: KernelMemory) -> None:
 _COST = CostModel("random")
 
 TABLE: Table = {
-    "RandomUniform": Kernel(fill(uniform), build_infer_spelled(0), one_per_output, needs_context=True, cost=_COST),
-    "RandomStandardNormal": Kernel(fill(normal), build_infer_spelled(0), one_per_output, needs_context=True, cost=_COST),
-    "TruncatedNormal": Kernel(fill(truncated_normal), build_infer_spelled(0), one_per_output, needs_context=True, cost=_COST),
-    "RandomUniformInt": Kernel(random_integers, _infer_random_integers, one_per_output, needs_context=True),
+    "RandomUniform": Kernel(
+        fill(uniform), build_infer_spelled(0), one_per_output, needs_context=True, traits=Trait.TAKES_SHAPE, cost=_COST
+    ),
+    "RandomStandardNormal": Kernel(
+        fill(normal), build_infer_spelled(0), one_per_output, needs_context=True, traits=Trait.TAKES_SHAPE, cost=_COST
+    ),
+    "TruncatedNormal": Kernel(
+        fill(truncated_normal), build_infer_spelled(0), one_per_output, needs_context=True, traits=Trait.TAKES_SHAPE, cost=_COST
+    ),
+    "RandomUniformInt": Kernel(
+        random_integers, _infer_random_integers, one_per_output, needs_context=True, traits=Trait.TAKES_SHAPE
+    ),
     "RandomShuffle": Kernel(random_shuffle, unchanged, needs_context=True, memory=shuffle_memory, traits=Trait.TAKES_OBJECTS),
     "Multinomial": Kernel(multinomial, infer_multinomial, one_per_output, needs_context=True, memory=multinomial_memory),
-    "NonDeterministicInts": Kernel(system_integers, build_infer_spelled(0), one_per_output),
+    "NonDeterministicInts": Kernel(system_integers, build_infer_spelled(0), one_per_output, traits=Trait.TAKES_SHAPE),
 }

@@ -10,7 +10,7 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.cost_model import CostModel
-from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor, elements, one_per_output
+from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor, Trait, elements, one_per_output
 from placesim.ops.kernels.philox import MASK_32, MASK_64, Philox, seeded_philox
 from placesim.ops.kernels.random.distributions import (
     Distribution,
@@ -259,11 +259,11 @@ def _simon(value: int, keys: Sequence[int], bits: int) -> int:
 
 
 def _seeded_row(distribution: Distribution) -> Kernel:
-    return Kernel(seeded(_fixed(distribution)), infer_seeded, one_per_output)
+    return Kernel(seeded(_fixed(distribution)), infer_seeded, one_per_output, traits=Trait.TAKES_SHAPE)
 
 
 def _keyed_row(distribution: Distribution) -> Kernel:
-    return Kernel(keyed(_fixed(distribution)), infer_keyed, one_per_output)
+    return Kernel(keyed(_fixed(distribution)), infer_keyed, one_per_output, traits=Trait.TAKES_SHAPE)
 
 
 # --- shape functions ------------------------------------------------------------------------------------------------
@@ -354,8 +354,12 @@ TABLE: Table = {
     "StatelessTruncatedNormalV2": _keyed_row(truncated_normal),
     "StatelessRandomUniformFullInt": _seeded_row(full_integers),
     "StatelessRandomUniformFullIntV2": _keyed_row(full_integers),
-    "StatelessRandomUniformInt": Kernel(seeded(integers_within), _infer_seeded_integers, one_per_output),
-    "StatelessRandomUniformIntV2": Kernel(keyed(integers_within), _infer_keyed_integers, one_per_output),
+    "StatelessRandomUniformInt": Kernel(
+        seeded(integers_within), _infer_seeded_integers, one_per_output, traits=Trait.TAKES_SHAPE
+    ),
+    "StatelessRandomUniformIntV2": Kernel(
+        keyed(integers_within), _infer_keyed_integers, one_per_output, traits=Trait.TAKES_SHAPE
+    ),
     "StatelessMultinomial": Kernel(seeded_multinomial, _infer_seeded_multinomial, one_per_output, memory=multinomial_memory),
     "StatelessRandomGetKeyCounter": Kernel(key_and_counter, _infer_key_and_counter),
     "StatelessRandomGetKeyCounterAlg": Kernel(key_counter_algorithm, _infer_key_counter_algorithm),

@@ -17,7 +17,7 @@ from placesim.core.dtypes import INT32, INT64, DataType
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.device_resources import ResourceHandle, value_dims
-from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Trait
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.named_resources import (
     build_finder,
@@ -351,6 +351,7 @@ def dequeue_batch_memory(memory: KernelMemory) -> None:
 
 
 _waiting = partial(users, may_wait=True)
+_giving = partial(_waiting, traits=Trait.GIVES_ELEMENTS)
 
 TABLE: Table = {
     "FakeQueue": Kernel(fake_queue, infer_two_strings, needs_context=True),
@@ -360,14 +361,14 @@ TABLE: Table = {
     **makers("PriorityQueue", "PriorityQueueV2", build_queue("PriorityQueue")),
     **_waiting("QueueEnqueue", "QueueEnqueueV2", enqueue, no_outputs, no_outputs, memory=enqueue_memory),
     **_waiting("QueueEnqueueMany", "QueueEnqueueManyV2", enqueue_many, no_outputs, no_outputs, memory=enqueue_many_memory),
-    **_waiting("QueueDequeue", "QueueDequeueV2", dequeue, infer_unknown_outputs, infer_unknown_outputs, memory=dequeue_memory),
-    **_waiting(
+    **_giving("QueueDequeue", "QueueDequeueV2", dequeue, infer_unknown_outputs, infer_unknown_outputs, memory=dequeue_memory),
+    **_giving(
         *("QueueDequeueMany", "QueueDequeueManyV2"),
         partial(dequeue_batch, op="DequeueManyOp", allow_fewer=False),
         *(infer_unknown_outputs, _infer_many),
         memory=dequeue_batch_memory,
     ),
-    **_waiting(
+    **_giving(
         *("QueueDequeueUpTo", "QueueDequeueUpToV2"),
         partial(dequeue_batch, op="DequeueUpToOp", allow_fewer=True),
         *(infer_unknown_outputs, infer_unknown_outputs),

@@ -12,14 +12,14 @@ from placesim.core.errors import UsageError
 from placesim.graph.graph import Node, TensorRef
 from placesim.graph.node_patterns import did_you_mean_node
 from placesim.ops.categories import CONSTANTS, SHAPE_OPS
+from placesim.ops.kernels import has_trait
+from placesim.ops.kernels.kernel import Trait
 from placesim.planning.strategies.pipelines.costs import PipelineCosts
 from placesim.planning.strategies.pipelines.places import ForwardPlaces
 from placesim.planning.strategies.pipelines.schedules import GPIPE, Schedule
 
 MAX_CUTS = 512
 """Maximum number of places that the search considers. In a longer pass, these are the places that the fewest bytes cross."""
-_VIEWS = ("Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient")
-"""Ops whose output shares the buffer of the first input."""
 _ROUNDING = 1 + 1e-9
 Array = np.ndarray[Any, Any]
 
@@ -97,7 +97,7 @@ class CutCosts:
         found: dict[TensorRef, list[int]] = {}
         for node in self._places.backward:
             for ref in node.inputs if node.op not in SHAPE_OPS else ():
-                while ref.node in forward and graph.nodes[ref.node].op in _VIEWS:
+                while ref.node in forward and has_trait(graph.nodes[ref.node].op, Trait.SHARES_MEMORY):
                     ref = next(iter(graph.nodes[ref.node].inputs))
                 if ref in self.batch_readers or (ref.node in forward and graph.nodes[ref.node].op not in CONSTANTS):
                     found.setdefault(ref, []).append(self._places.of[node.id])

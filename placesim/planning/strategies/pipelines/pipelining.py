@@ -13,7 +13,8 @@ from placesim.graph.graph import Node, NodeDef, TensorRef
 from placesim.graph.session_steps import GraphFile
 from placesim.machine.inventory import with_gpus
 from placesim.planning.strategies.batch_shapes import BatchShapes
-from placesim.planning.strategies.node_writer import on_gpu, with_labels
+from placesim.planning.strategies.gpu_requests import GpuRequests
+from placesim.planning.strategies.node_writer import with_labels
 from placesim.planning.strategies.pipelines.costs import ASSUMED_BATCH, PipelineCosts
 from placesim.planning.strategies.pipelines.cuts import CutCosts, balanced_cuts, named_cuts
 from placesim.planning.strategies.pipelines.places import ForwardPlaces
@@ -187,8 +188,9 @@ class Pipeline:
         graph = self._graph
         passes = (*self._places.forward, *self._places.backward)
         numbers = self.stage_of if moves_variables else [node.id for node in passes]
+        requests = GpuRequests(graph)
         devices = {
-            number: on_gpu(graph, graph.nodes[number], self.stage_of[number] % self.schedule.devices) for number in numbers
+            number: requests.request(graph.nodes[number], self.stage_of[number] % self.schedule.devices) for number in numbers
         }
 
         def written(node: Node) -> NodeDef:
