@@ -12,7 +12,7 @@ from placesim.machine.timelines.event_simulation import plan_seconds, simulate_p
 from placesim.machine.timelines.lower_bounds import plan_bounds
 from placesim.machine.timelines.timeline import PathStep, critical_path
 from placesim.machine.timelines.workload import NOWHERE
-from placesim.prediction.machine_resources import SimulatedMachine
+from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
 from placesim.prediction.memory_curves import MemoryCurve, memory_curve
 from placesim.prediction.processors import Processor
 from placesim.prediction.step_tasks import ExecutionCost, transfer_ends, transfer_key, workload
@@ -160,7 +160,7 @@ class SimulatedStep:
         hosts: set[int] = set()
         for name, place in self.machine.places.items():
             gpu = place.gpu
-            busy = usage[place.cores if gpu is None else gpu.compute].busy_seconds
+            busy = self._busy_seconds(place) if gpu is None else usage[gpu.compute].busy_seconds
             if gpu is None and place.cores in hosts and name not in counts:
                 busy = 0.0  # the host's time is reported for its first device, and for those that run nodes
             hosts.add(place.cores)
@@ -169,6 +169,23 @@ class SimulatedStep:
             moved = bytes_in[name], bytes_out[name]
             computed = operations[name], at_peak.get(name, 0.0)
             yield DeviceTime(name, place.name, counts[name], busy, copies, *moved, held.peak, held.limit, *computed)
+
+    def _busy_seconds(self, place: DevicePlace) -> float:
+        """Return the seconds in which a host runs or launches at least one node."""
+        line = self.timeline
+        if place.caller == NOWHERE:
+            return line.usage[place.cores].busy_seconds
+        spans = [
+            (start, end)
+            for cost, start, end in zip(self.placed, line.starts, line.ends, strict=True)
+            if cost.resource == place.cores
+        ]
+        spans += zip(line.launch_starts, line.launch_ends, strict=True)
+        busy = reached = 0.0
+        for start, end in sorted(spans):
+            busy += max(0.0, end - max(start, reached))
+            reached = max(end, reached)
+        return busy
 
     def memory(self, memory: dict[str, Memory]) -> Iterator[MemoryCurve]:
         for name in self.machine.places:
