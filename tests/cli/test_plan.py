@@ -226,7 +226,7 @@ def test_what_one_entry_makes_is_split_by_name(shell: Shell) -> None:
         (("--contiguous",), "got latency, expected throughput"),
         (("--output", "planned.txt"), "unknown extension: got 'planned.txt', expected one of .yaml"),
         (("--objective", "speed"), "got 'speed', expected latency or throughput or memory"),
-        (("--seconds", "0"), "--seconds"),
+        (("--seconds", "0"), "--seconds': got 0.0, expected a number above 0, at most 86400"),
     ],
 )
 def test_a_wrong_option_is_told(shell: Shell, arguments: tuple[str, ...], words: str) -> None:
