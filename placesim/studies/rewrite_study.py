@@ -116,7 +116,6 @@ class _RewriteStudy:
         if options.fetch is not None:
             self._file = replace(self._file, steps=build_steps(loaded, self._file, options))
         self._options = replace(options, fetch=None)
-        self._trained = 0
 
     def rewrite(self) -> TrainingRewrite:
         """Return the rewritten graph, with its effect if it is predicted."""
@@ -126,18 +125,17 @@ class _RewriteStudy:
         if found is not None and not strategy.recompute and strategy.precision is None:
             return found
         try:
-            before = self.without()
+            trained, before = count_training_steps(self._file), self.without()
             usage = self.fullest(before)
             trial = self.choose(before, usage) if found is None else _Trial(found, self.fullest(found.file))
-            return self._with_effect(trial, before, usage)
+            return self._with_effect(trial, before, usage, trained)
         except PlacesimError as error:
             if found is None:
                 raise
             return replace(found, notes=(*found.notes, f"no prediction of memory and time: {error.message}"))
 
     def without(self) -> GraphFile:
-        """Return the graph with neither recomputation nor half precision. Raises UsageError if no step trains."""
-        self._trained = count_training_steps(self._file)
+        """Return the graph with neither recomputation nor half precision."""
         if self._strategy.parts * self._strategy.stages == 1:
             return self._file
         return self._rewritten(replace(self._strategy, recompute=(), precision=None, loss_scale=None)).file
@@ -195,10 +193,11 @@ class _RewriteStudy:
             return
         tried[count] = _Trial(rewrite, self.fullest(rewrite.file))
 
-    def _with_effect(self, trial: _Trial, before: GraphFile, usage: DeviceUsage) -> TrainingRewrite:
+    def _with_effect(self, trial: _Trial, before: GraphFile, usage: DeviceUsage, trained: int) -> TrainingRewrite:
         rewrite, after = trial
         names = short_names([after.device])
-        effect = RewriteEffect(names[0], usage.peak, after.peak, self._seconds(before), self._seconds(rewrite.file))
+        seconds = (self._seconds(up_to_training(file, trained)) for file in (before, rewrite.file))
+        effect = RewriteEffect(names[0], usage.peak, after.peak, *seconds)
         notes = rewrite.notes
         if self._strategy.recompute and after.peak >= usage.peak:
             notes = (*notes, f"recomputation saves no memory: {_reason(after, rewrite.file.graph)}")
@@ -214,9 +213,8 @@ class _RewriteStudy:
         return max(outcome.memory, key=lambda usage: (usage.limit is not None and usage.peak > 0, usage.peak))
 
     def _seconds(self, file: GraphFile) -> float:
-        """Return the seconds of the last step that trains."""
-        trained = up_to_training(file, self._trained)
-        return study_time(replace(self._loaded, file=trained, text=None), self._options, self._name).steps[-1].seconds
+        """Return the seconds of the last step."""
+        return study_time(replace(self._loaded, file=file, text=None), self._options, self._name).steps[-1].seconds
 
 
 def _best(tried: Mapping[int, _Trial]) -> int:

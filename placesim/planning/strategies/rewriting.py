@@ -82,10 +82,10 @@ class Strategy:
                 f"expected --replicas N, --accumulate N, --stages N, --recompute {SQRT} or --precision float16"
             )
         words = [word for word in self.recompute if word in (SQRT, AUTO) or is_segment_count(word)]
-        if any(word.isdecimal() and not int(word) for word in words):
-            raise UsageError(f"wrong recompute: got {words[0]}, expected a number of segments of 1 or more")
         if words and len(self.recompute) > 1:
             raise UsageError(f"wrong recompute: got {', '.join(self.recompute)}, expected {words[0]} alone, or scopes")
+        if words and not words[0].strip("0"):
+            raise UsageError(f"wrong recompute: got {words[0]}, expected a number of segments of 1 or more")
         if self.parts > MAX_PARTS:
             raise UsageError(f"too many parts: got {self.parts}, expected at most {MAX_PARTS}")
         if self.replicas == 1 and (self.reduce, self.variables) != ("cpu", VARIABLES[0]):

@@ -269,7 +269,9 @@ def batch_dims(graph: Graph, shapes: GraphShapes, ref: TensorRef) -> Dims:
         return dims
     queue, *numbers = node.inputs
     listed = graph.nodes[queue.node].attrs.get("shapes")
-    own: Dims = listed[ref.slot].dims if listed else None
+    if not listed:
+        return None
+    own: Dims = ((), *(shape.dims for shape in listed))[ref.slot - len(node.signature.output_dtypes)]  # first, a priority
     if own is None or not numbers:
         return own
     count = None if node.op.startswith("QueueDequeueUpTo") else shapes.value(numbers[0])

@@ -7,7 +7,7 @@ dimensions along which it is constant; at any other op, the variable counts as h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from heapq import heappop, heappush
 from itertools import pairwise
 from math import prod
@@ -15,17 +15,13 @@ from typing import NamedTuple
 
 from placesim.graph.graph import Node, TensorRef
 from placesim.inspection.memory_categories import find_origin
+from placesim.ops.kernels import cost_of, has_trait
+from placesim.ops.kernels.cost_model import CostKind
+from placesim.ops.kernels.kernel import Trait
 from placesim.planning.strategies.training_graph import TrainingGraph
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 Axes = frozenset[int]
-_ADDITIONS = ("Add", "AddV2", "Sub", "BiasAdd")
-_SAME = ("Identity", "Neg", "Snapshot")
-_PRODUCTS = {"MatMul": ("transpose_a", "transpose_b")} | dict.fromkeys(
-    ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), ("adj_x", "adj_y")
-)
-_SOFTMAX = ("Softmax", "LogSoftmax", "SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits")
-_NORMS = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 
 
 class _InfluenceError(Exception):
@@ -51,7 +47,7 @@ def find_ignored_variables(training: TrainingGraph, shapes: GraphShapes) -> Iter
             if source not in forward:
                 readers.setdefault(find_origin(graph, source).id, set()).add(places[number])
     for variable in training.variables:
-        added, waiting = _Added(training, shapes, variable), sorted(readers.get(variable, ()))
+        added, waiting = _Added(training, shapes, forward, variable), sorted(readers.get(variable, ()))
         seen = {*waiting}
         try:
             while waiting:
@@ -70,9 +66,9 @@ def find_ignored_variables(training: TrainingGraph, shapes: GraphShapes) -> Iter
 class _Added:
     """The dimensions along which that part of each tensor is constant that a variable adds."""
 
-    def __init__(self, training: TrainingGraph, shapes: GraphShapes, variable: int) -> None:
-        self._training, self._graph, self._shapes, self._variable = training, training.graph, shapes, variable
-        self._forward = frozenset(training.forward)
+    def __init__(self, training: TrainingGraph, shapes: GraphShapes, forward: Set[int], variable: int) -> None:
+        self._graph, self._loss, self._shapes = training.graph, training.loss.node, shapes
+        self._forward, self._variable = forward, variable
         self._axes: dict[TensorRef, Axes] = {}
         self.ignoring: Node | None = None
 
@@ -91,26 +87,23 @@ class _Added:
         given = {place: axes for place, ref in enumerate(refs) if (axes := self._given(ref)) is not None}
         if not given:
             return False
-        if node.id == self._training.loss.node or node.op not in _RULES:
+        rule = None if node.id == self._loss else _rule(node.op)
+        if rule is None:
             raise _InfluenceError
-        output = TensorRef(node.id, 0)
-        found = _RULES[node.op](self, node, refs, given)
+        found = rule(self, node, refs, given)
         if found is not None:
-            self._axes[output] = found
+            self._axes[TensorRef(node.id, 0)] = found
             return True
         self.ignoring = node
-        for slot in range(1, len(node.signature.output_dtypes) if node.op in _NORMS else 1):
-            self._axes[TensorRef(node.id, slot)] = frozenset()  # the statistics still depend on it
-        return node.op in _NORMS
+        others = [TensorRef(node.id, slot) for slot in range(1, len(node.signature.output_dtypes))]
+        self._axes |= dict.fromkeys(others, frozenset())  # statistics still depend on it
+        return bool(others)
 
     def _dims(self, ref: TensorRef) -> tuple[int, ...]:
         dims = self._shapes.shape(ref)
         if dims is None:
             raise _InfluenceError
         return tuple(dims)
-
-    def _same(self, node: Node, refs: Sequence[TensorRef], given: Mapping[int, Axes]) -> Axes:
-        return given[0]
 
     def _sum(self, node: Node, refs: Sequence[TensorRef], given: Mapping[int, Axes]) -> Axes:
         rank = len(self._dims(TensorRef(node.id, 0)))
@@ -124,7 +117,7 @@ class _Added:
 
     def _scaled(self, node: Node, refs: Sequence[TensorRef], given: Mapping[int, Axes]) -> Axes:
         ((place, axes),) = given.items() if len(given) == 1 else ((-1, frozenset[int]()),)
-        if place < 0 or (node.op != "Mul" and place):
+        if place < 0 or (place and has_trait(node.op, Trait.DIVIDES)):
             raise _InfluenceError
         rank = len(self._dims(TensorRef(node.id, 0)))
         factor = self._dims(refs[1 - place])
@@ -134,51 +127,73 @@ class _Added:
         if len(given) != 1:
             raise _InfluenceError
         ((place, axes),) = given.items()
-        is_transposed = self._graph.full_attrs(node)[_PRODUCTS[node.op][place]]
+        attrs = self._graph.full_attrs(node)
+        is_transposed = attrs[(("transpose_a", "transpose_b") if "transpose_a" in attrs else ("adj_x", "adj_y"))[place]]
         own = len(self._dims(refs[place])) - (1 if bool(place) != bool(is_transposed) else 2)
         rank = len(self._dims(TensorRef(node.id, 0)))
         return frozenset({rank - (1 if place else 2)}) if own in axes else frozenset()
 
     def _transposed(self, node: Node, refs: Sequence[TensorRef], given: Mapping[int, Axes]) -> Axes:
-        order = self._shapes.value(refs[1])
-        if order is None or 1 in given:
+        axes, order = _of_first(given), self._shapes.value(refs[1])
+        if order is None:
             raise _InfluenceError
-        return frozenset(place for place, source in enumerate(order.tolist()) if source in given[0])
+        return frozenset(place for place, source in enumerate(order.tolist()) if source in axes)
 
     def _reshaped(self, node: Node, refs: Sequence[TensorRef], given: Mapping[int, Axes]) -> Axes:
-        old, new = self._dims(refs[0]), self._dims(TensorRef(node.id, 0))
+        axes, old, new = _of_first(given), self._dims(refs[0]), self._dims(TensorRef(node.id, 0))
+        if old == new:
+            return axes
         if min((*old, *new), default=0) <= 0:
             raise _InfluenceError
         found: set[int] = set()
         for (first, start), (end, stop) in pairwise(_common_cuts(old, new)):
-            if given[0].issuperset(range(first, end)):
+            if axes.issuperset(range(first, end)):
                 found.update(range(start, stop))
         return frozenset(found)
 
     def _softmax(self, node: Node, refs: Sequence[TensorRef], given: Mapping[int, Axes]) -> Axes | None:
-        if set(given) != {0} or len(self._dims(refs[0])) - 1 not in given[0]:
+        if len(self._dims(refs[0])) - 1 not in _of_first(given):
             raise _InfluenceError
         return None
 
     def _normalized(self, node: Node, refs: Sequence[TensorRef], given: Mapping[int, Axes]) -> Axes | None:
         attrs, rank = self._graph.full_attrs(node), len(self._dims(refs[0]))
         others = set(range(rank)) - {_channel(attrs["data_format"], rank)}
-        if set(given) != {0} or attrs["is_training"] is not True or not given[0].issuperset(others):
+        if attrs["is_training"] is not True or not _of_first(given).issuperset(others):
             raise _InfluenceError
         return None
 
 
-_RULES: Mapping[str, Callable[[_Added, Node, Sequence[TensorRef], Mapping[int, Axes]], Axes | None]] = {
-    **dict.fromkeys(_SAME, _Added._same),
-    **dict.fromkeys(_ADDITIONS, _Added._sum),
-    **dict.fromkeys(("Mul", "RealDiv"), _Added._scaled),
-    **dict.fromkeys(_PRODUCTS, _Added._product),
-    **dict.fromkeys(_SOFTMAX, _Added._softmax),
-    **dict.fromkeys(_NORMS, _Added._normalized),
-    "Transpose": _Added._transposed,
-    "Reshape": _Added._reshaped,
+_Rule = Callable[[_Added, Node, Sequence[TensorRef], Mapping[int, Axes]], Axes | None]
+"""A rule that returns the dimensions for an op's first output, or None if the op ignores what is added."""
+
+_BY_TRAIT: Mapping[Trait, _Rule] = {
+    Trait.ADDS: _Added._sum,
+    Trait.MULTIPLIES: _Added._scaled,
+    Trait.DIVIDES: _Added._scaled,
+    Trait.SHARES_MEMORY: _Added._reshaped,
 }
-"""Rules that return the dimensions for an op's first output, or None if the op ignores what is added."""
+_BY_KIND: Mapping[CostKind, _Rule] = {
+    "matmul": _Added._product,
+    "batch matmul": _Added._product,
+    "transpose": _Added._transposed,
+    "softmax": _Added._softmax,
+    "cross entropy": _Added._softmax,
+    "batch normalization": _Added._normalized,
+}
+_BY_OP: Mapping[str, _Rule] = {"BiasAdd": _Added._sum, "Neg": _Added._reshaped, "Snapshot": _Added._reshaped}
+
+
+def _rule(op: str) -> _Rule | None:
+    by_trait = (rule for trait, rule in _BY_TRAIT.items() if has_trait(op, trait))
+    return next(by_trait, None) or _BY_KIND.get(cost_of(op).kind) or _BY_OP.get(op)
+
+
+def _of_first(given: Mapping[int, Axes]) -> Axes:
+    """Return the dimensions for the first input. Raises _InfluenceError if another input depends on the variable, too."""
+    if set(given) != {0}:
+        raise _InfluenceError
+    return given[0]
 
 
 def _channel(data_format: object, rank: int) -> int:

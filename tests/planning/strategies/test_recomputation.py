@@ -236,6 +236,8 @@ def test_what_cannot_be_recomputed_is_refused() -> None:
         Strategy(recompute=("0",))
     with pytest.raises(UsageError, match="wrong recompute: got sqrt, block0, expected sqrt alone, or scopes"):
         rewrite(graph, "sqrt", "block0")
+    with pytest.raises(UsageError, match="wrong recompute: got 4, 0, expected 4 alone, or scopes"):
+        Strategy(recompute=("4", "0"))
     with pytest.raises(UsageError, match="nothing to recompute: got 10 forward nodes"):
         rewrite(loaded(deep(4)), "block0/layer1")
     assert copied(rewrite(loaded(dense("adam")), "sqrt")) == {"xw", "z", "h"}

@@ -12,7 +12,8 @@ from placesim.formats.sources.loading import load
 from placesim.graph.graph import TensorRef
 from placesim.machine.options import make_options
 from placesim.planning.strategies.rewriting import MAX_PARTS, Strategy, rewrite_training
-from placesim.planning.strategies.training_graph import find_conditional_nodes, find_training
+from placesim.planning.strategies.training_graph import batch_dims, find_conditional_nodes, find_training
+from placesim.runtime.shapes.graph_shapes import GraphShapes
 from tests.planning.strategies.models import OPTIMIZERS, Document, dense, loaded, node, placeholder, variable
 from tests.planning.strategies.test_replication import script
 from tests.processes import ROOT
@@ -40,6 +41,21 @@ def test_the_parts_of_a_training_graph(optimizer: str, kind: str) -> None:
     assert {training.forward_node(graph.node(name)) for name in backward if name.startswith("gradients/xw_grad/")} == {
         graph.node("xw")
     }
+
+
+@pytest.mark.parametrize("queue", ["FIFOQueueV2", "PriorityQueueV2"])
+def test_a_dequeued_batch_has_the_shapes_of_the_queue(queue: str) -> None:
+    priority = ["int64"] if queue == "PriorityQueueV2" else []
+    taken = "batch:1" if priority else "batch"
+    nodes = [
+        node(queue, "queue", component_types=["float"], shapes=[[3]]),
+        *(node("QueueDequeueManyV2", "batch", "queue", 4, component_types=[*priority, "float"]), W),
+        *(node("MatMul", "y", taken, "w"), LOSS, TRAIN),
+    ]
+    graph = loaded({"nodes": nodes}).file.graph  # type: ignore[union-attr]
+    (batch,) = find_training(graph).batch
+    assert graph.tensor_name(batch) == taken
+    assert batch_dims(graph, GraphShapes(graph), batch) == (4, 3)
 
 
 def refused(nodes: list[Document], **settings: Any) -> str:

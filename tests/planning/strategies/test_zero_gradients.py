@@ -73,9 +73,14 @@ def test_a_bias_before_batch_normalization_is_ignored_and_named() -> None:
             *(node("Square", "far", "n:1"), node("Sum", "apart", "far", [0]), node("AddV2", "loss", "mean", "apart")),
             loss="loss",
         ),
+        lambda: normalized(
+            *({"op": "Const", "name": "ones", "value": [1.0] * 3, "dtype": "float32"}, node("Shape", "dims", "b")),
+            *(node("Reshape", "row", "ones", "dims"), node("Sum", "three", "row", [0]), node("AddV2", "loss", "mean", "three")),
+            loss="loss",
+        ),
         lambda: loaded(attention("gradient descent", "qv")),
     ],
-    ids=["averages", "regularizer", "statistics read", "other biases"],
+    ids=["averages", "regularizer", "statistics read", "shape read", "other biases"],
 )
 def test_a_variable_with_influence_is_not_named(graph: Any) -> None:
     assert ignored(graph()) == {}
