@@ -133,6 +133,7 @@ def plan(
     """
     from placesim.core.errors import ResourceExhaustedError
     from placesim.planning.graphs.plan_comparison import BY_NODE, BY_SCOPE, Aim, PlanMeasure
+    from placesim.planning.graphs.problem_building import OBJECTIVES
     from placesim.planning.portfolio import Effort, check_method
     from placesim.planning.search_processes import spread
     from placesim.report.plan_report import PlanReport
@@ -142,13 +143,13 @@ def plan(
     from placesim.studies.plan_study import study_plan
 
     chosen = make_options(options)
-    check_method(method)
     if by not in (None, BY_SCOPE, BY_NODE):
         raise UsageError(f"wrong by: got {by!r}, expected '{BY_SCOPE}', '{BY_NODE}' or None")
     if changes is not None and (isinstance(changes, bool) or not isinstance(changes, int) or changes < 0):
         raise UsageError(f"wrong changes: got {changes!r}, expected a whole number of at least 0")
     avoided = (without,) if isinstance(without, str) else tuple(without)
     sought = _one_of("objective", objective, PlanMeasure)
+    check_method(method, objective=OBJECTIVES[sought])
     aim = Aim(sought, contiguous, explain, page, by=by, changes=changes, without=avoided)
     effort = Effort(above_zero("seconds", seconds), evaluations, seed, above_zero("jobs", jobs), method)
     if evaluations is not None:

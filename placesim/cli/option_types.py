@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -56,20 +57,24 @@ class Option(click.Option):
         try:
             return super().type_cast_value(ctx, value)
         except click.BadParameter as error:
-            if self.type.name not in _NUMBERS or " is not a valid " not in error.message:
+            got, *rest = _WRONG_NUMBER.split(error.message, maxsplit=1)
+            if self.type.name not in _NUMBERS or not rest:
                 raise
-            got = error.message.partition(" is not a valid ")[0]
             raise click.BadParameter(f"got {got}, expected {self._number()}", ctx, self) from None
 
     def _number(self) -> str:
         """Return the type and the range of the option's numbers."""
         low, high = (getattr(self.type, end, None) for end in ("min", "max"))
         kind = _NUMBERS[self.type.name]
+        if getattr(self.type, "min_open", False):
+            return f"{kind} above {low}" if high is None else f"{kind} above {low}, at most {high}"
         if high is None:
             return kind if low is None else f"{kind} of at least {low}"
         return f"{kind} of at most {high}" if low is None else f"{kind} from {low} to {high}"
 
 
+_WRONG_NUMBER = re.compile(" is not a valid | is not in the range ")
+"""The middle of click's messages about a wrong number."""
 _NUMBERS = {"integer": "a whole number", "integer range": "a whole number", "float": "a number", "float range": "a number"}
 
 

@@ -238,9 +238,11 @@ def _dtypes(ctx: click.Context, begun: str) -> Iterable[str]:
 
 
 def _methods(ctx: click.Context, begun: str) -> Iterable[str]:
-    from placesim.planning.portfolio import EXHAUSTIVE, METHODS
+    from itertools import chain
 
-    return ("auto", EXHAUSTIVE, *METHODS)
+    from placesim.planning.portfolio import AUTO, GRAPH_METHODS
+
+    return (AUTO, *dict.fromkeys(chain.from_iterable(GRAPH_METHODS.values())))
 
 
 def _axes(ctx: click.Context, begun: str) -> Iterable[str]:

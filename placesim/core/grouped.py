@@ -1,8 +1,8 @@
-"""Values in lists by their keys."""
+"""Values in lists by their keys, and in tuples of given lengths."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -15,3 +15,11 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
     for key, value in pairs:
         found.setdefault(key, []).append(value)
     return found
+
+
+def in_tuples(values: Iterable[Value], lengths: Sequence[int]) -> list[tuple[Value, ...]]:
+    """Return the values in tuples of these lengths."""
+    rest = iter(values)
+    # the tuples of a length come from an iterator of their own, all of which share `rest`
+    following = {length: zip(*[rest] * length, strict=False).__next__ if length else tuple for length in set(lengths)}
+    return [following[length]() for length in lengths]

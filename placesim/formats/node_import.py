@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import chain, repeat
+from operator import itemgetter
+from string import ascii_letters, digits
 from typing import Any
 
+import numpy as np
+
+from placesim.core.grouped import in_tuples
 from placesim.formats.node_checks import NodeChecks, node_text
 from placesim.formats.problems import ACYCLIC, FileProblems, part_position, value_position
-from placesim.graph.graph import Graph, Node, NodeDef, Signature, split_tensor_name
+from placesim.graph.graph import Graph, Node, NodeColumns, NodeDef, Signature, split_tensor_name
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import CONSTANTS
 from placesim.ops.definitions import format_op_def
 
 _NODE_NAME = re.compile(r"[A-Za-z0-9._][A-Za-z0-9_.\-/>]*").fullmatch
-_FIRST_OUTPUTS = tuple((0,) * count for count in range(64))
+_FIRST_LETTERS = frozenset(f"{ascii_letters}{digits}._")
+_NAME_BYTES = f"{ascii_letters}{digits}_.-/>".encode()
+_first = itemgetter(slice(1))
 _MAX_CYCLE_NAMES = 20
 
 
@@ -25,29 +34,26 @@ class NodeImport:
         self._graph = graph
         self._problems = problems
         self._checks = NodeChecks(graph.registry, graph.functions, problems)
+        self._silent_checks = NodeChecks(graph.registry, graph.functions, FileProblems(problems.file, searches=0))
         self._has_forward_edges = False
         self._pending: list[tuple[Node, tuple[str, ...], Any]] = []
         self._broken: dict[str, int] = {}
         self._signatures: dict[Any, tuple[Signature, Attrs]] = {}
-        self._made = [node.signature for node in graph.nodes]
-        self._fitting: set[tuple[Signature, ...]] = set()
+        self._made: list[Signature] = []
+        self._fitting: set[tuple[Signature, tuple[Signature, ...]]] = set()
 
     def add_all(self, node_defs: Iterable[NodeDef], tree: Any = None) -> None:
         """Add nodes. For a single node, `tree` is the mapping from which it was read, and errors are reported there."""
         ids, nodes = self._graph.ids, self._graph.nodes
-        broken, signatures, fitting = self._broken, self._signatures, self._fitting
-        made, id_of, signature_of = self._made, ids.get, self._made.__getitem__
-        made += [node.signature for node in nodes[len(made) :]]  # entries of other kinds may stand between a file's NodeDefs
+        broken, signatures = self._broken, self._signatures
         for node_def in node_defs:
             name, op, inputs, device, attrs, location = node_def
-            # looked up before the node has its name, so that a node that reads itself takes the slow path
-            sources: tuple[Any, ...] = tuple(map(id_of, inputs))
             node_id = len(nodes)
             if not name or name in broken or ids.setdefault(name, node_id) != node_id:
                 self._report_name(node_def, tree)
                 continue
             found = signatures.get(id(attrs))
-            signature = found[0] if found is not None and found[0].op == op else self._signature(node_def, tree)
+            signature = found[0] if found is not None and found[0].op == op else self._signature(node_def, self._checks, tree)
             if not _NODE_NAME(name):
                 self._report(part_position(tree, "name"), f"Node '{name}': Node name contains invalid characters")
                 signature = None
@@ -55,25 +61,80 @@ class NodeImport:
                 del ids[name]
                 broken[name] = location
                 continue
-            made.append(signature)
-            # most inputs are first outputs of earlier nodes, whose types have been checked for the same signatures
-            if None not in sources and (signature, *map(signature_of, sources)) in fitting:
-                slots = _FIRST_OUTPUTS[len(sources)]
-                nodes.append(Node(node_id, name, signature, attrs, sources, slots, (), device, location))
-            else:
-                node = Node(node_id, name, signature, attrs, (), (), (), device, location)
-                nodes.append(node)
-                self._tie_slowly(node, inputs, tree)
+            node = Node(node_id, name, signature, attrs, (), (), (), device, location)
+            nodes.append(node)
+            self._tie_or_wait(node, inputs, None if tree is None else tree.get("inputs"))
 
-    def _tie_slowly(self, node: Node, inputs: tuple[str, ...], tree: Any) -> None:
-        """Connect a node's inputs with all checks; if an input is unknown so far, `finish` connects them."""
-        places = None if tree is None else tree.get("inputs")
-        problems = len(self._problems)
+    def add_columns(self, columns: NodeColumns) -> None:
+        """Add nodes of a GraphDef, as `add_all` does, but all together, so that most of them need no call.
+
+        Nodes with a problem, and all after them, go to `add_all`, which reports the problems in order.
+        """
+        names, _, inputs, devices, attrs, _ = columns
+        signatures = self._known_signatures(columns)
+        new_ids = None if signatures is None or self._problems else self._name_all(names)
+        if signatures is None or new_ids is None:
+            self.add_all(columns.node_defs())
+            return
+        nodes, made = self._graph.nodes, self._made
+        first = len(nodes)
+        made += [node.signature for node in nodes[len(made) :]]
+        made += signatures
+        counts = list(map(len, inputs))
+        sources = list(map(self._graph.ids.get, chain.from_iterable(inputs), repeat(-1)))
+        read = in_tuples(map(made.__getitem__, sources), counts)
+        slots = map(_first_outputs, counts)
+        tied = in_tuples(sources, counts)
+        nodes += map(Node, new_ids, names, signatures, attrs, tied, slots, repeat(()), devices)
+        # most inputs are first outputs of earlier nodes, whose types have been checked for the same signatures
+        found, own = np.array(sources, np.int64), np.repeat(np.arange(first, len(nodes)), counts)
+        others = set((own[(found < 0) | (found >= own)] - first).tolist())
+        kinds, fitting = list(zip(signatures, read, strict=True)), self._fitting
+        for row in sorted(others.union([row for row, kind in enumerate(kinds) if kind not in fitting])):
+            if row in others or kinds[row] not in fitting:
+                node, problems = nodes[first + row], len(self._problems)
+                node.input_nodes = node.input_slots = ()
+                self._tie_or_wait(node, inputs[row])
+                if row not in others and len(self._problems) == problems:
+                    fitting.add(kinds[row])
+
+    def _known_signatures(self, columns: NodeColumns) -> list[Signature] | None:
+        """Return the signatures of nodes; None if a node is invalid, which is not reported."""
+        known = self._signatures
+        found = list(map(known.get, map(id, columns.kinds)))
+        if None in found:
+            for row, (node_def, kind) in enumerate(zip(columns.node_defs(), columns.kinds, strict=True)):
+                if found[row] is None and id(kind) not in known:
+                    signature = self._signature(node_def, self._silent_checks)
+                    if signature is None:
+                        return None
+                    known[id(kind)] = signature, kind
+                found[row] = known[id(kind)]
+        return [entry[0] for entry in found if entry is not None]
+
+    def _name_all(self, names: Sequence[str]) -> list[int] | None:
+        """Give the next ids to names; returns these ids, or None, and gives none, if a name is invalid or in use."""
+        text = "".join(names)
+        if (
+            not text.isascii()
+            or text.encode().translate(None, _NAME_BYTES)
+            or not _FIRST_LETTERS.issuperset(map(_first, names))
+        ):
+            return None
+        ids, new_ids = self._graph.ids, range(len(self._graph), len(self._graph) + len(names))
+        given = list(map(ids.setdefault, names, new_ids))
+        if given == list(new_ids):
+            return given
+        for name in set(names):
+            if ids[name] >= new_ids.start:
+                del ids[name]
+        return None
+
+    def _tie_or_wait(self, node: Node, inputs: tuple[str, ...], places: Any = None) -> None:
+        """Connect a node's inputs; if an input is no earlier node, `finish` connects them."""
         if not self._tie(node, inputs, places, False):
             self._has_forward_edges = True
             self._pending.append((node, inputs, places))
-        elif node.input_slots in _FIRST_OUTPUTS and not node.control_inputs and len(self._problems) == problems:
-            self._fitting.add((node.signature, *map(self._made.__getitem__, node.input_nodes)))
 
     def mark_broken(self, name: str, location: int) -> None:
         """Record an invalid node whose problems have all been reported."""
@@ -97,7 +158,7 @@ class NodeImport:
         where = f" (the first is at {self._problems.location(first)})" if first else ""
         self._report(part_position(tree, "name"), f"Node '{name}' is not unique{where}")
 
-    def _signature(self, node_def: NodeDef, tree: Any) -> Signature | None:
+    def _signature(self, node_def: NodeDef, checks: NodeChecks, tree: Any = None) -> Signature | None:
         """Return a node's signature, which is cached by its attrs object or by a constant's type; None for an invalid node."""
         op, attrs = node_def.op, node_def.attrs
         is_constant = op in CONSTANTS and len(attrs) == 2 and attrs.get("value").__class__ is TensorValue
@@ -105,7 +166,7 @@ class NodeImport:
         found = self._signatures.get(key)
         if found is not None and found[0].op == op:
             return found[0]
-        if not self._checks.check(node_def, tree):
+        if not checks.check(node_def, tree):
             return None
         signature = self._graph.signatures.signature(op, attrs)
         if is_constant or op not in CONSTANTS:
@@ -135,6 +196,8 @@ class NodeImport:
                     self._report_unknown(node, text, _input_position(node, places, index))
                     is_good = False
                     continue
+            if source > node.id and not is_last:
+                return False
             if slot < 0:
                 controls.append(source)
                 continue
@@ -148,7 +211,7 @@ class NodeImport:
             elif slot:
                 slots = [*[0] * (len(nodes) - 1), slot]
         node.input_nodes, node.control_inputs = tuple(nodes), tuple(controls)
-        node.input_slots = _FIRST_OUTPUTS[len(nodes)] if slots is None and len(nodes) < 64 else tuple(slots or [0] * len(nodes))
+        node.input_slots = _first_outputs(len(nodes)) if slots is None else tuple(slots)
         if node.id in nodes or node.id in controls:
             self._has_forward_edges = True
         if is_good:
@@ -191,6 +254,12 @@ class NodeImport:
             half = _MAX_CYCLE_NAMES // 2
             shown = names if len(names) <= _MAX_CYCLE_NAMES else [*names[:half], "...", *names[-half:]]
             self._problems.add(self._graph.node(names[0]).location, f"cycle: got {' -> '.join(shown)}, {ACYCLIC}")
+
+
+@lru_cache
+def _first_outputs(count: int) -> tuple[int, ...]:
+    """Return the slots of inputs that are all first outputs."""
+    return (0,) * count
 
 
 def _input_position(node: Node, places: Any, index: int) -> int:

@@ -51,8 +51,8 @@ def instantiate(graph: Graph, function: LibraryFunction, attrs: Attrs) -> Functi
     """Return the body of a library function, with the attrs of the call in place of `$T`.
 
     Nodes are in the runtime's order: arguments first, then the body in the order of TensorFlow's importer, results last. Raises
-    InvalidArgumentError if an input does not exist, if a node has the wrong inputs for its op, or if two nodes (or two results)
-    have the same name.
+    InvalidArgumentError if an input does not exist, if a node has the wrong inputs for its op, if nodes are in a cycle, or if
+    two nodes (or two results) have the same name.
     """
     args = tuple(NodeDef(a.name, "_Arg", (), "", {"T": _dtype(a, attrs), "index": i}) for i, a in enumerate(function.inputs))
     names = _TensorNames(graph, function, attrs)
@@ -74,7 +74,7 @@ def instantiate(graph: Graph, function: LibraryFunction, attrs: Attrs) -> Functi
     made.functions = graph.functions
     made.files = graph.files
     made.extend((*args, *body, *results))
-    ordered = made.in_order(made.runtime_order())
+    ordered = made.in_runtime_order()
     return FunctionBody(
         ordered,
         tuple(ordered.ids[a.name] for a in args),

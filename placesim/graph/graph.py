@@ -9,12 +9,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, repeat
 from operator import attrgetter
 from typing import NamedTuple
 
 from placesim.core.dtypes import RESOURCE, DataType
-from placesim.core.errors import Location
+from placesim.core.errors import InvalidArgumentError, Location
 from placesim.core.releases import CURRENT
 from placesim.ops.attributes import Attrs, AttrValue, as_held_by_kernel
 from placesim.ops.categories import MERGES, NEXT_ITERATIONS
@@ -49,6 +49,20 @@ class NodeDef(NamedTuple):
     device: str = ""
     attrs: Attrs = _NO_ATTRS
     location: int = 0
+
+
+class NodeColumns(NamedTuple):
+    """NodeDefs without locations, as columns. Nodes that share an object in `kinds` have equal ops and types."""
+
+    names: Sequence[str]
+    ops: Sequence[str]
+    inputs: Sequence[tuple[str, ...]]
+    devices: Sequence[str]
+    attrs: Sequence[Attrs]
+    kinds: Sequence[Attrs]
+
+    def node_defs(self) -> Iterator[NodeDef]:
+        return map(NodeDef._make, zip(*self[:5], repeat(0), strict=False))
 
 
 class Signature:
@@ -406,6 +420,18 @@ class Graph:
     def is_back_edge(self, source: int, node: Node) -> bool:
         """Whether an input closes a loop: from a `NextIteration` into a `Merge`."""
         return node.op in MERGES and self.nodes[source].op in NEXT_ITERATIONS
+
+    def in_runtime_order(self) -> Graph:
+        """Return the graph with its nodes in `runtime_order`.
+
+        Raises InvalidArgumentError if a cycle that no `Merge` breaks leaves out nodes.
+        """
+        order = self.runtime_order()
+        if len(order) < len(self):
+            error = InvalidArgumentError(f"{len(self) - len(order)} nodes in a cycle")
+            error.help = (f"cycle: {' -> '.join(self.find_cycle() or ())}",)
+            raise error
+        return self.in_order(order)
 
     def in_order(self, order: Sequence[int]) -> Graph:
         """Return the graph with only the nodes of `order`, renumbered: node `order[i]` becomes i. `order` must also

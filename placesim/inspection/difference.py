@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.core.errors import UsageError
 from placesim.core.styled_text import StyledText, fill_template
+from placesim.graph.graph import split_tensor_name
 from placesim.graph.node_patterns import enclosing_scopes
 from placesim.inspection.byte_amounts import Amount
 from placesim.inspection.short_device_names import short_device
 from placesim.inspection.snapshot import ReportedError, Snapshot
 from placesim.inspection.summary import transfers_by_pair
+from placesim.runtime.partitioning.pruning import feed_name
+from placesim.runtime.partitioning.transfer_kinds import TransferKind
+from placesim.runtime.sessions.outcome import TransferRow
 
 if TYPE_CHECKING:
     from placesim.inspection.time_difference import StepDifference
@@ -36,12 +40,13 @@ class ScopeMove(NamedTuple):
 
 
 class TransferChange(NamedTuple):
-    """The transfers from one device to another, before and after."""
+    """The transfers from one device to another, before and after. `new` are those of tensors that were not sent before."""
 
     source: str
     target: str
     before: Amount
     after: Amount
+    new: tuple[TransferRow, ...] = ()
 
     @property
     def text(self) -> StyledText:
@@ -50,6 +55,17 @@ class TransferChange(NamedTuple):
         noun = "transfer" if self.after.number == 1 else "transfers"
         counts = f"{self.after.number} {noun} ({count:+d}), {self.after.bytes} bytes ({size:+d})"
         return fill_template("{} -> {}: {}", short_device(self.source), short_device(self.target), counts)
+
+
+def largest_first(rows: Iterable[TransferRow]) -> list[TransferRow]:
+    """Return transfers in descending order of bytes, after those of unknown size."""
+    return sorted(rows, key=lambda row: (row.bytes is not None, -(row.bytes or 0)))
+
+
+def tensor_text(row: TransferRow) -> str:
+    """Return the name of a transferred tensor, with the output's number."""
+    name, slot = split_tensor_name(row.tensor)
+    return f"{feed_name(name)}:{slot}"
 
 
 class PeakChange(NamedTuple):
@@ -151,10 +167,12 @@ def _key(error: ReportedError | None) -> tuple[str, str] | None:
 
 def _transfer_changes(before: Snapshot, after: Snapshot) -> Iterator[TransferChange]:
     old, new = transfers_by_pair(before.transfers), transfers_by_pair(after.transfers)
+    known = {(row.tensor, row.src, row.dst) for row in before.transfers}
+    added = [row for row in after.transfers if row.kind is TransferKind.TENSOR and (row.tensor, row.src, row.dst) not in known]
     for pair in dict.fromkeys((*old, *new)):
         one, other = old.get(pair, Amount()), new.get(pair, Amount())
         if one != other:
-            yield TransferChange(*pair, one, other)
+            yield TransferChange(*pair, one, other, tuple(row for row in added if (row.src, row.dst) == pair))
 
 
 def _peak_changes(before: Snapshot, after: Snapshot) -> Iterator[PeakChange]:

@@ -30,8 +30,8 @@ from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 MIB = 1 << 20
 T = 10**12
 G = 10**9
-MemoryKind = Literal["stacked", "planar", "checked"]
-"""Kind of memory: "stacked" on the package (HBM), "planar" on the board (GDDR), or "checked".
+MemoryKind = Literal["stacked", "planar", "gddr6x", "checked"]
+"""Kind of memory: "stacked" on the package (HBM), "planar" on the board (GDDR), "gddr6x", or "checked".
 
 Checked memory is GDDR that also stores its ECC bits, which costs bandwidth.
 """
@@ -132,15 +132,15 @@ _TABLE = """
  22731  8.6      35   0.547    35      70       70   140   600  80 1710  8 checked   6144   300 4x16      - NVIDIA A10G
  12053  8.6    12.7   0.199  12.7    25.5     25.5   102   360  28 1777  8  planar   3072   170 4x16      - GeForce RTX 3060
   7982  8.6    20.3   0.317  20.3    40.6     40.6   163   448  46 1725  8  planar   4096   220 4x16      - GeForce RTX 3070
- 10018  8.6    29.8   0.465  29.8    59.5     59.5   238   760  68 1710  8  planar   5120   320 4x16      - GeForce RTX 3080
- 24268  8.6    35.6   0.556  35.6      71       71   284   936  82 1695  8  planar   6144   350 4x16  56.25 GeForce RTX 3090
+ 10018  8.6    29.8   0.465  29.8    59.5     59.5   238   760  68 1710  8  gddr6x   5120   320 4x16      - GeForce RTX 3080
+ 24268  8.6    35.6   0.556  35.6      71       71   284   936  82 1695  8  gddr6x   6144   350 4x16  56.25 GeForce RTX 3090
  48685  8.6    38.7   0.605  77.4   154.8    154.8 309.7   768  84 1800  8  planar   6144   300 4x16  56.25 NVIDIA RTX A6000
  22700  8.9    30.3   0.473    60     121      121   242   300  58 2040  5 checked  49152    72 4x16      - NVIDIA L4
  45589  8.9    91.6    1.43   183     362      362   733   864 142 2520  5 checked  98304   350 4x16      - NVIDIA L40S
   7939  8.9    22.1   0.345  22.1    44.1     44.1 176.5   288  34 2535  5  planar  32768   160  4x8      - GeForce RTX 4060 Ti
- 12010  8.9    29.1   0.455  29.1    58.3     58.3 233.2   504  46 2475  5  planar  36864   200 4x16      - GeForce RTX 4070
- 16072  8.9    48.7   0.761  48.7    97.5     97.5 389.9 716.8  76 2505  5  planar  65536   320 4x16      - GeForce RTX 4080
- 24217  8.9    82.6    1.29  82.6   165.2    165.2 660.6  1008 128 2520  5  planar  73728   450 4x16      - GeForce RTX 4090
+ 12010  8.9    29.1   0.455  29.1    58.3     58.3 233.2   504  46 2475  5  gddr6x  36864   200 4x16      - GeForce RTX 4070
+ 16072  8.9    48.7   0.761  48.7    97.5     97.5 389.9 716.8  76 2505  5  gddr6x  65536   320 4x16      - GeForce RTX 4080
+ 24217  8.9    82.6    1.29  82.6   165.2    165.2 660.6  1008 128 2520  5  gddr6x  73728   450 4x16      - GeForce RTX 4090
  16303 12.0    56.3    0.88  56.3   112.6    112.6 450.2   960  84 2617  5  planar  65536   360 5x16      - GeForce RTX 5080
  32607 12.0   104.8    1.64 104.8   209.5    209.5   838  1792 170 2407  5  planar  98304   575 5x16      - GeForce RTX 5090
  97887 12.0   109.7    1.71 219.4   438.9    438.9 877.7  1792 188 2280  5  planar 131072   300 5x16      - RTX PRO 6000

@@ -37,8 +37,8 @@ SECONDS = (
 - The entries of `COUNTED`: seconds for one unit of this kind of work.
 - `far`, `distant`: seconds for a byte that is not in the first cache, and extra seconds for a byte that is in no cache.
 - `awaited`: seconds for a byte that is in no cache and that the processor cannot fetch ahead.
-- `dispatch`, `dataflow`: seconds to start a node in a fixed order, or when its inputs arrive; `handed`: extra if a
-  pool's thread runs it.
+- `dispatch`, `dataflow`: seconds to start a node in a fixed order, or when its inputs arrive; `handed`: extra if the node
+  wakes a pool's thread.
 - `beside`: the overhead of a node with a kernel.
 - `variable`: the overhead of a node that gives a variable or its value.
 - `step`, `fed`, `fetched`: the overhead of a step, of each tensor that it is fed, and of each that it fetches.

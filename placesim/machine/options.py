@@ -170,12 +170,12 @@ class SimulationOptions:
     def unknown_devices(self) -> tuple[str, ...]:
         """`allow_unknown` as a tuple of TensorFlow's device types.  Raises UsageError for an unknown type."""
         given = self.allow_unknown.split(",") if isinstance(self.allow_unknown, str) else self.allow_unknown
-        found = tuple(str(word).strip().upper() for word in given if str(word).strip())
-        for word in found:
-            if word not in _KERNEL_DEVICES:
+        words = [str(word).strip() for word in given if str(word).strip()]
+        for word in words:
+            if word.upper() not in _KERNEL_DEVICES:
                 known = " and ".join(_KERNEL_DEVICES)
                 raise UsageError(f"wrong allow_unknown: got '{word}', expected device types among {known}")
-        return found
+        return tuple(word.upper() for word in words)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

@@ -112,6 +112,12 @@ METHODS: dict[str, Method] = {
     "fit": fit_memory,
 }
 """All methods by name; `find_methods` selects those that suit a problem."""
+GRAPH_METHODS = {
+    Objective.MAKESPAN: (EXHAUSTIVE, "list", "layers", "dispatch", "move", "fit", "exact"),
+    Objective.LOAD: ("cut", "closed-sets", "anneal", "exact"),
+    Objective.PEAK: ("anneal", "exact"),
+}
+"""Methods for the problems of graphs, by objective."""
 SOLVED = frozenset(("exact", "exact-schedule"))
 """Methods that need the solver OR-tools."""
 _ORDERS_SHARE, _SETS_SHARE, _EXACT_SHARE = 0.05, 0.5, 0.6
@@ -157,12 +163,15 @@ def find_methods(problem: PlanningProblem) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*find_quick_methods(problem), *(name for lane in lanes(problem) for name, _ in lane)]))
 
 
-def check_method(name: str, problem: PlanningProblem | None = None) -> None:
-    """Raise UsageError for an unknown method, one that doesn't fit the problem, or one whose solver is not installed."""
+def check_method(name: str, problem: PlanningProblem | None = None, objective: Objective | None = None) -> None:
+    """Raise UsageError for an unknown method, one that doesn't fit the problem, or one whose solver is not installed.
+
+    For an unknown name, the error lists the methods for graphs with the objective, or all methods without one.
+    """
     if name == AUTO or (name == EXHAUSTIVE and problem is None):
         return
     if name not in METHODS:
-        known = [AUTO, EXHAUSTIVE, *METHODS]
+        known = [AUTO, *((EXHAUSTIVE, *METHODS) if objective is None else GRAPH_METHODS[objective])]
         raise UsageError(
             f"unknown method: got '{name}', expected one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"
         )

@@ -49,14 +49,17 @@ TF32_START_SECONDS = 1.5e-6
 
 Our recording of an H100 and an H200 alone gives 2 microseconds, XLA's tables of an H100 and a B200 1 to 1.5.
 """
-RECENT_FORWARD_SHARE = 0.86
-"""Time of forward convolutions on narrow tensor cores since Ampere, relative to V100 and T4 with cuDNN 7.
+RECENT_TENSOR_GAIN = 5.0
+"""Float16 operations of narrow tensor cores since Ampere per joule, relative to float32 operations of other units.
 
-From published inference of convolutional networks on an RTX 3090, an RTX 5090 and an RTX PRO 6000 with cuDNN 8 and 9: each of
-the three alone gives 0.74 to 0.88.
+Published products at a board's power limit reach 52 to 59 TFLOP/s on an L4, 264 on an L40S, 57 to 61 on an RTX A4000 and 332
+to 407 on RTX PRO 6000 of 600 W (zzc0721/torch-performance-test-data): 3.5 to 5.1 times what float32 operations sustain.
+GeForce's tensor cores sum in float32 at half of their rate and stay below the limit: an RTX 4090 reaches 155 to 175 of 165
+TFLOP/s, an RTX 5090 220 to 240 of 210.
 """
 _FED_BYTES_PER_CLOCK = 2048
 """Operand bytes per clock for a multiprocessor whose tensor cores do 1,024 float16 operations per clock, as in V100."""
+_HALF_BYTES = 2
 _RAGGED_INT8_SHARE = 0.2
 """Share of its rate that int8 reaches on wide tensor cores, if rows are not a multiple of 16 bytes long (an H100)."""
 _RAGGED_GAIN = 2.5
@@ -120,9 +123,12 @@ def work_family(work: Work, processor: Processor) -> str:
 def uses_tensor_cores(work: Product, processor: Processor) -> bool:
     """Return whether tensor cores do the work. They need a supported arithmetic, and dimensions that are multiples of eight.
 
-    Products of float64 have no such dimensions, and convolutions of float64 no kernels on tensor cores.
+    Products of float64 have no such dimensions, and convolutions of float64 no kernels on tensor cores.  Nor have gradients of
+    grouped convolutions on narrow tensor cores: ResNeXt and RegNet train as if without them (RTX 3090 in NCHW, cuDNN 8.3).
     """
     if work.arithmetic not in processor.tensor:
+        return False
+    if work.batch > 1 and work.family.endswith("gradient") and processor.has_narrow_tf32_cores:
         return False
     return work.family == "product" if work.arithmetic == "float64" else work.has_whole_octets
 
@@ -133,8 +139,8 @@ def kernel_seconds(work: Work, processor: Processor, family: str) -> float:
     formula, constants = _formula(work, family)
     seconds = formula(constants, machine, *work.load())
     if isinstance(work, Product):
-        if family == "tensor convolution forward" and "tf32" in processor.tensor:
-            seconds *= RECENT_FORWARD_SHARE
+        if family == "tensor convolution forward":
+            seconds *= processor.forward_share
         rearranging = rearranged_passes(work, processor) * work.rearranged_bytes / machine.bandwidth
         return seconds + later_start(work, processor) + rearranging
     # the start is that of a GPU kernel; on a CPU, only the executor's dispatch counts
@@ -173,7 +179,7 @@ def start_seconds(work: Work, processor: Processor) -> float:
 
 def machine_of(work: Work, processor: Processor) -> ProcessorFigures:
     """Return the processor's figures for this work's arithmetic."""
-    slowdown = power_slowdown(processor.rate("float32"), processor.watts, processor.process_nm)
+    slowdown = _power_slowdown(work, processor)
     return ProcessorFigures(
         peak_rate(work, processor) / slowdown,
         processor.bandwidth * BANDWIDTH_SHARE[processor.memory],
@@ -182,6 +188,14 @@ def machine_of(work: Work, processor: Processor) -> ProcessorFigures:
         processor.cache_bytes,
         float(processor.has_short_reach),
     )
+
+
+def _power_slowdown(work: Work, processor: Processor) -> float:
+    """Return the factor by which the power limit slows this work down; tensor cores need less energy for narrower numbers."""
+    if isinstance(work, Product) and processor.has_narrow_tf32_cores and uses_tensor_cores(work, processor):
+        gain = RECENT_TENSOR_GAIN * _HALF_BYTES / work.element_bytes
+        return power_slowdown(processor.rate(work.arithmetic), processor.watts * gain, processor.process_nm)
+    return power_slowdown(processor.rate("float32"), processor.watts, processor.process_nm)
 
 
 def loading_hz(work: Work, processor: Processor) -> float:
@@ -219,7 +233,7 @@ def peak_rate(work: Work, processor: Processor) -> float:
 def power_slowdown(
     rate: float, watts: float, process_nm: float, operations_per_joule_nm: float = SUSTAINED_OPERATIONS_PER_JOULE_NM
 ) -> float:
-    """Return the factor by which a board limited to `watts` is slower than its peak `rate` of float32 operations per second.
+    """Return the factor by which a board limited to `watts` is slower than its peak `rate` in operations per second.
 
     A board that would need more than its power limit lowers its clock.  The energy per operation is proportional to the
     process's feature size in nm.

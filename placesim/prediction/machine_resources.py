@@ -32,7 +32,7 @@ from placesim.machine.links import (
     resolve_ends,
 )
 from placesim.machine.timelines.bandwidth_sharing import Link
-from placesim.machine.timelines.workload import Cores, Resource, SerialStream
+from placesim.machine.timelines.workload import NOWHERE, CallingThread, Cores, Resource, SerialStream
 from placesim.prediction.hosts import Host
 from placesim.prediction.processors import Processor, gpu_processor
 from placesim.prediction.routes import Routes
@@ -67,13 +67,17 @@ class _Gpu(NamedTuple):
 
 
 class DevicePlace(NamedTuple):
-    """Resource numbers of a device: the host's cores, and for a GPU its streams."""
+    """Resource numbers of a device: the host's cores, and for a GPU its streams.
+
+    A measured host with several threads between ops has a `caller`, the thread that called the step.
+    """
 
     device: Device
     task: DeviceName
     cores: int
     gpu: _Gpu | None
     host: Host
+    caller: int = NOWHERE
 
     @property
     def name(self) -> str:
@@ -104,6 +108,7 @@ class SimulatedMachine:
         self.threads = threads
         self.hosts: dict[DeviceName, Host] = {}
         self._cores: dict[DeviceName, int] = {}
+        callers: dict[DeviceName, int] = {}
         self._gpus: dict[tuple[DeviceName, int], _Gpu] = {}
         self._location = links.location
         self._routes = Routes()
@@ -118,12 +123,15 @@ class SimulatedMachine:
             # a pool of negative size only has the caller's thread
             inter_op = threads.inter_op if threads.inter_op > 0 else host.inter_op_threads if threads.inter_op == 0 else 1
             self._cores[task] = self._resource(Cores(f"{prefix}host", host.cores, inter_op))
+            if host.profile is not None and inter_op > 1:
+                callers[task] = self._resource(CallingThread(f"{prefix}host", self._cores[task]))
             if self._names_tasks and (end, "network") not in listed.replaced:
                 self._both_ways(end, Vertex(None, NETWORK), f"{prefix}network", NETWORK_BYTES, LATENCIES["network"] / 2)
         for device in devices:
             task = device.spec.address_space
             gpu = None if device.gpu is None else self._gpu(device, task, listed)
-            self.places[device.name] = DevicePlace(device, task, self._cores[task], gpu, self.hosts[task])
+            caller = callers.get(task, NOWHERE)
+            self.places[device.name] = DevicePlace(device, task, self._cores[task], gpu, self.hosts[task], caller)
         self.assumes_links = bool(self.links)
         for link in listed.links:
             self._listed(link)

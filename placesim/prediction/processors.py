@@ -10,8 +10,8 @@ from placesim.core.errors import InvalidArgumentError, UsageError
 from placesim.machine.gpu_models import GpuModel
 
 Arithmetic = Literal["float64", "float32", "tf32", "float16", "bfloat16", "float8", "int8"]
-Memory = Literal["stacked", "planar", "checked", "early", "processor"]
-"""Kind of memory: HBM, GDDR, GDDR with ECC bits in the same memory, any kind on GPUs before Volta, a CPU's main memory."""
+Memory = Literal["stacked", "planar", "gddr6x", "checked", "early", "processor"]
+"""Kind of memory: HBM, GDDR, GDDR6X, GDDR with ECC bits in the same memory, any kind before Volta, a CPU's main memory."""
 _BITS = {"float64": 64, "float32": 32, "tf32": 19, "float16": 16, "bfloat16": 16, "float8": 8, "int8": 8}
 _NO_LIMIT = float("inf")
 _VOLTA = 7.0
@@ -20,6 +20,13 @@ _REACHED_SHARES = {3: 0.74, 5: 0.8}
 
 Kepler has 192 lanes for four schedulers of 32.  Maxwell's lanes do 1.35 times as much each (GM107's white paper, recalled).
 Maxwell's boards ran below their boost clock (DeepBench: 0.71 of M40's sheet, 0.78 of Titan X's).
+"""
+_FORWARD_SHARES = {8: 0.88, 12: 1.03}
+"""Time of forward convolutions on narrow tensor cores, relative to V100 and T4 with cuDNN 7, by major compute capability.
+
+From published inference of convolutional networks with cuDNN 8 and 9: an RTX 3090 gives 0.88, an RTX 5090 and an
+RTX PRO 6000 1.03 each.  Libraries are less well tuned for the latter two: an RTX 5090's
+bfloat16 products of 4096 by 4096 reach 0.78 of its larger ones (zzc0721/torch-performance-test-data).
 """
 _ENERGIES = {3: 2.0}
 """Energy per operation of Kepler (3) relative to Maxwell and later chips of the same process."""
@@ -51,6 +58,7 @@ class Processor:
     - `units`: multiprocessors, or a CPU's cores.
     - `watts`, `process_nm`: power limit and feature size, which bound the sustained rate.
     - `reached`: largest share of the data sheet's float32 rate that kernels reach; `rates` include it.
+    - `forward_share`: time of forward convolutions on narrow tensor cores, relative to V100 and T4.
     - `has_short_reach`: whether its translation lookaside buffer (TLB) is too small for rows that are several pages apart.
     """
 
@@ -66,11 +74,17 @@ class Processor:
     cache_bytes: float = 0.0
     has_short_reach: bool = False
     reached: float = 1.0
+    forward_share: float = 1.0
 
     @property
     def has_wide_tensor_cores(self) -> bool:
         """Whether a multiprocessor does at least 2,048 float16 operations per clock: A100 and later GPUs do."""
         return "float16" in self.tensor and self.rates["float16"] > _WIDE_OPERATIONS_PER_CLOCK * self.units * self.clock_hz
+
+    @property
+    def has_narrow_tf32_cores(self) -> bool:
+        """Whether it has tensor cores for tf32 that are not wide: GeForce RTX since Ampere, A10, L4, L40S, RTX PRO 6000."""
+        return "tf32" in self.tensor and not self.has_wide_tensor_cores
 
     def __post_init__(self) -> None:
         for what, value in (("bandwidth", self.bandwidth), ("number of units", self.units), ("clock", self.clock_hz)):
@@ -134,6 +148,7 @@ def gpu_processor(model: GpuModel) -> Processor:
         cache_bytes=own.cache or units * _USUAL_CACHE_BYTES,
         has_short_reach=generation < _VOLTA,
         reached=reached,
+        forward_share=_FORWARD_SHARES.get(int(generation), 1.0) if own.tf32 else 1.0,
     )
 
 

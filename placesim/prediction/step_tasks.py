@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.machine.host_models import HostProfile
-from placesim.machine.timelines.workload import NOWHERE, LinkTransfer, Task
+from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Task
 from placesim.ops.categories import FUNCTION_ENDS, HOST_TRANSFERS, RECEIVES, SENDS, VARIABLE_READS, VARIABLES
 from placesim.ops.kernels.cost_model import DISPATCH
-from placesim.ops.kernels.kernel import is_expensive
+from placesim.prediction.calling_thread import passed_to_pool, uses_pool
 from placesim.prediction.collectives import TREE, group_members, hops_seconds, ring_hops, ring_order, tree_seconds
 from placesim.prediction.cost_formulas import Prediction, predict
 from placesim.prediction.host_costs import kernel_prediction
@@ -22,8 +22,7 @@ from placesim.prediction.node_work import NodeShapes, arithmetic_of, node_work
 from placesim.prediction.processors import NoFiguresError, Processor
 from placesim.prediction.work_amounts import Product, Work
 from placesim.runtime.accounting.node_sites import Site
-from placesim.runtime.executors.dataflow import LARGE_INPUT_BYTES
-from placesim.runtime.executors.program import TransferKey, needs_dataflow
+from placesim.runtime.executors.program import Program, TransferKey, needs_dataflow
 from placesim.runtime.partitioning.partition import tensor_of
 from placesim.runtime.partitioning.pruning import is_step_end
 from placesim.runtime.recording.recorder import Execution
@@ -37,7 +36,7 @@ class ExecutionCost(NamedTuple):
     If the resource is a GPU's stream, the host first takes `launch` seconds to launch the execution. `is_assumed` is set for a
     host with assumed figures. Only transfers have a `route` and `num_bytes`. A member of a ring has a `hop` instead, without
     inputs. `operations` are the floating-point operations on the device itself, and `peak_seconds` is their time at its peak
-    rate.
+    rate. A node of a host may occupy a calling thread (`caller`) instead of a thread of the pool.
     """
 
     predicted: Prediction
@@ -50,6 +49,7 @@ class ExecutionCost(NamedTuple):
     operations: int = 0
     peak_seconds: float = 0.0
     hop: LinkTransfer | None = None
+    caller: int = NOWHERE
 
 
 class PlacedKernel(NamedTuple):
@@ -72,6 +72,7 @@ class StepCosts:
         self._machine = machine
         self._known: dict[tuple[object, ...], ExecutionCost] = {}
         self._orders: dict[tuple[str, ...], Sequence[int]] = {}
+        self._by_arrival: dict[int, bool] = {}
         self._is_measured = any(host.profile is not None for host in machine.hosts.values())
         self._compute_streams = {place.gpu.compute for place in machine.places.values() if place.gpu is not None}
 
@@ -87,6 +88,7 @@ class StepCosts:
                 found[member] = cost
         if self._is_measured:
             self._begin(step, found)
+            self._choose_threads(step, found)
         return found
 
     def kept_tensors(self, step: Sequence[Execution]) -> KeptTensors:
@@ -100,9 +102,38 @@ class StepCosts:
                 continue
             place, cost = self._machine.places[execution.site.program.state.device.name], found[number]
             if cost.resource == place.cores and place.host.profile is not None:
-                seconds = place.host.profile.seconds["step"]
-                found[number] = cost._replace(predicted=Prediction(*(part + seconds for part in cost.predicted)))
+                found[number] = cost._replace(predicted=_later(cost.predicted, place.host.profile.seconds["step"]))
                 return
+
+    def _choose_threads(self, step: Sequence[Execution], found: list[ExecutionCost]) -> None:
+        """Divide the nodes of measured hosts among the calling thread and the pool, and add the time that this takes."""
+        resources, places = self._machine.resources, self._machine.places
+        pools = [resources[place.cores] for place in places.values() if place.caller != NOWHERE]
+        if not pools:
+            return
+        has_pool = uses_pool(step)
+        threads = max(pool.threads for pool in pools if isinstance(pool, Cores))
+        passed = passed_to_pool(step, threads) if has_pool else {}
+        for number, execution in enumerate(step):
+            site, cost = execution.site, found[number]
+            if site is None or cost.resource == NOWHERE:
+                continue
+            place = places[site.program.state.device.name]
+            profile = place.host.profile
+            if profile is None or cost.resource != place.cores:
+                continue
+            predicted = cost.predicted
+            if has_pool and not self._starts_by_arrival(site.program):  # else this is part of the kernel's cost
+                predicted = _later(predicted, profile.seconds["dataflow"] - profile.seconds["dispatch"])
+            if passed.get(number):
+                predicted = _later(predicted, profile.seconds["handed"], 1 + profile.spreads.get("handed", 0.0))
+            found[number] = cost._replace(predicted=predicted, caller=NOWHERE if number in passed else place.caller)
+
+    def _starts_by_arrival(self, program: Program) -> bool:
+        """Return whether a program's nodes start as their inputs arrive even without a pool."""
+        if id(program) not in self._by_arrival:
+            self._by_arrival[id(program)] = needs_dataflow((program,))
+        return self._by_arrival[id(program)]
 
     def _collective(self, members: Sequence[Execution]) -> list[ExecutionCost]:
         """Return the cost of each member of a collective, which occupies a GPU's stream for copies to other GPUs.
@@ -236,25 +267,26 @@ class StepCosts:
     def _on_measured_host(
         self, site: Site, shapes: NodeShapes, place: DevicePlace, profile: HostProfile, *, is_dispatched: bool
     ) -> PlacedKernel:
-        in_parallel = self._machine.threads.inter_op > 1
-        key = "dataflow" if in_parallel or needs_dataflow((site.program,)) else "dispatch"
+        key = "dataflow" if self._starts_by_arrival(site.program) else "dispatch"
         load = None if is_dispatched else host_load(shapes)
         if load is None:
             beside = _beside(site)
             seconds = profile.seconds[key] + (profile.seconds[beside] if beside else 0.0)
             return PlacedKernel(ExecutionCost(_exactly(seconds), place.cores), place.host.processor(1))
         dispatch = profile.seconds["beside"] + profile.seconds[key] - profile.seconds["dispatch"]
-        if in_parallel and runs_in_pool(site, shapes):
-            dispatch += profile.seconds["handed"]
         threads = min(self._machine.intra_op(place.host), load.parts)
         found = kernel_prediction(load, profile, threads)
-        predicted = Prediction(*(seconds + dispatch for seconds in found))
-        placed = ExecutionCost(predicted, place.cores, cores=max(1, threads))
+        placed = ExecutionCost(_later(found, dispatch), place.cores, cores=max(1, threads))
         return PlacedKernel(placed, place.host.processor(max(1, threads)), node_work(shapes, place.host.processor(1)))
 
 
 def _exactly(seconds: float) -> Prediction:
     return Prediction(seconds, seconds, seconds)
+
+
+def _later(predicted: Prediction, seconds: float, factor: float = 1.0) -> Prediction:
+    """Return a prediction with `seconds` more, which may be `factor` times smaller or larger."""
+    return Prediction(predicted.seconds + seconds, predicted.low + seconds / factor, predicted.high + seconds * factor)
 
 
 def _beside(site: Site) -> str:
@@ -266,11 +298,6 @@ def _beside(site: Site) -> str:
 def is_dispatch(site: Site) -> bool:
     """Return whether a node only costs its dispatch: its kernel computes nothing, or only calls functions."""
     return bool(site.calls) or site.instruction.kernel.cost.kind == DISPATCH.kind
-
-
-def runs_in_pool(site: Site, shapes: NodeShapes) -> bool:
-    """Return whether a session with several inter-op threads runs the node in one of them."""
-    return is_expensive(site.instruction.kernel) and shapes.read_bytes > LARGE_INPUT_BYTES
 
 
 def count_operations(shapes: NodeShapes, work: Work | None) -> int:
@@ -309,4 +336,5 @@ def _task(execution: Execution, cost: ExecutionCost) -> Task | LinkTransfer:
         return cost.hop._replace(inputs=execution.sources)
     if cost.route is not None:
         return LinkTransfer(float(cost.num_bytes), cost.route.links, execution.sources, cost.route.streams)
-    return Task(cost.predicted.seconds, cost.resource, execution.sources, cost.launch, cost.cores)
+    resource = cost.resource if cost.caller == NOWHERE else cost.caller
+    return Task(cost.predicted.seconds, resource, execution.sources, cost.launch, cost.cores)

@@ -11,8 +11,9 @@ from placesim.core.errors import PlacesimError
 from placesim.inspection.memory_requirements import STRATEGY, MemoryEdit
 from placesim.machine.inventory import build_devices
 from placesim.machine.options import option_words
+from placesim.planning.graphs.plan_comparison import is_gpu
 from placesim.planning.strategies.recomputation import AUTO
-from placesim.planning.strategies.rewriting import Strategy, sorted_gpus
+from placesim.planning.strategies.rewriting import Strategy
 from placesim.planning.strategies.strategy_comparison import device_counts
 from placesim.studies.dry_run import search_dry_run, total_peak, with_few_repeats
 from placesim.studies.rewrite_study import (
@@ -71,7 +72,7 @@ class _Trials:
         file = replace(file, steps=build_steps(loaded, file, options))
         self._loaded, self._options, self._name, self._device = loaded, options, name, device
         self._batch = find_batch_size(loaded, file, options) or 0
-        self._gpus = len(sorted_gpus(device.name for device in build_devices(file.inventory or ())))
+        self._gpus = sum(is_gpu(device.name) for device in build_devices(file.inventory or ()))
         self._nodes = len(file.graph)
         self._left = max(MAX_NODES, MAX_WORK * self._nodes)
 

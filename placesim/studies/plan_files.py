@@ -162,17 +162,17 @@ def _lines_in_the_way(graph: Graph, wrong: Sequence[str], planned: Placement, ch
 
     `changes` has the lines with a new device.
     """
-    from placesim.inspection.explaining.annotations import AnnotationKind, Annotations
-    from placesim.machine.device_names import parse_python_spec, parse_runtime_name
+    from placesim.inspection.explaining.annotations import Annotations
+    from placesim.machine.device_names import parse_runtime_name
+    from placesim.studies.plan_patches import requested_parts
 
     annotations, where = Annotations(graph, is_raw=True), devices_by_name(planned)
     lines: Counter[str] = Counter()
     for name in wrong:
         device = parse_runtime_name(where[name])
-        for found in annotations.origins(graph.node(name)):
-            text = changes.get(found, found.text)
-            if found.kind == AnnotationKind.SCOPE and device and not parse_python_spec(text).matches(device):
-                lines[f"{found.location} requests {text}"] += 1
+        for line, part in requested_parts(annotations.origins(graph.node(name)), changes):
+            if device and not part.matches(device):
+                lines[f"{line.location} requests {changes.get(line, line.text)}"] += 1
     told = ", ".join(f"{line} for {count:,} of these nodes" for line, count in lines.items())
     return f"{told}: change or remove {'these lines' if len(lines) > 1 else 'this line'}" if lines else ""
 

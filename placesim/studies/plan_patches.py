@@ -109,14 +109,23 @@ class _OwnLines:
         return merged.id is not None and merged.matches(self._wanted[name])
 
     def _parts(self, name: str, changes: Mapping[Annotation, str]) -> Iterator[tuple[Annotation, DeviceName]]:
-        """Yield the lines that apply to a node, each with the fields of the node's request that come from it."""
-        merged = ANY
-        for line in self._origins[name]:
-            if line.kind != AnnotationKind.SCOPE or line.location is None:
-                return
-            before, merged = merged, enclose(merged, parse_python_spec(changes.get(line, line.text)))
-            pairs = zip(merged, before, strict=True)
-            yield line, DeviceName(*(new if old is None else None for new, old in pairs))  # type: ignore[arg-type]
+        return requested_parts(self._origins[name], changes)
+
+
+def requested_parts(
+    origins: Iterable[Annotation], changes: Mapping[Annotation, str]
+) -> Iterator[tuple[Annotation, DeviceName]]:
+    """Yield the `tf.device` lines that apply to a node, each with the fields of the node's request that come from it.
+
+    `changes` has the lines with a new device.
+    """
+    merged = ANY
+    for line in origins:
+        if line.kind != AnnotationKind.SCOPE or line.location is None:
+            return
+        before, merged = merged, enclose(merged, parse_python_spec(changes.get(line, line.text)))
+        pairs = zip(merged, before, strict=True)
+        yield line, DeviceName(*(new if old is None else None for new, old in pairs))  # type: ignore[arg-type]
 
 
 def _limited(device: DeviceName, part: DeviceName) -> DeviceName:

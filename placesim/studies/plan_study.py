@@ -16,7 +16,7 @@ from placesim.placement.lowering import is_lowered
 from placesim.planning.bounds import Bound, best_bound
 from placesim.planning.graphs.all_placements import MAX_ASSIGNMENTS, assignments_below, count_assignments
 from placesim.planning.graphs.assignments import assignment_of, planned_devices
-from placesim.planning.graphs.avoided_devices import find_avoided, staying_nodes
+from placesim.planning.graphs.avoided_devices import find_avoided, held_nodes, staying_nodes
 from placesim.planning.graphs.baselines import named_baselines
 from placesim.planning.graphs.edit_search import MAX_ADDED, EditTree, has_scopes, search_edits
 from placesim.planning.graphs.memory_repair import (
@@ -51,6 +51,7 @@ from placesim.planning.graphs.plan_comparison import (
     is_gpu,
 )
 from placesim.planning.graphs.problem_building import GraphProblem, ProblemRequest, build_problem, keep_apart, prefer_gpus
+from placesim.planning.methods.layer_splits import easiest_splits
 from placesim.planning.methods.memory_packing import pack_by_memory
 from placesim.planning.portfolio import AUTO, EXHAUSTIVE, OPTIMAL, Effort, PlanResult
 from placesim.planning.problem import Plan, PlanningProblem, are_apart
@@ -86,6 +87,8 @@ If memory is short, a search gets SHORT_SHARE of the other seconds, since plans 
 """
 ENUMERATION_SHARE = 0.5
 """Maximum share of the effort's seconds for trying all placements of a small problem."""
+CUT = "layers"
+"""Method of a cut between layers that is made to fit."""
 LEAST_MEMORY_ROUNDS, LEAST_MEMORY_SHARE = 3, 0.3
 """Maximum number of searches for a placement with the least peak on the GPUs, and their share of the effort."""
 SLOWER = "all other placements are slower"
@@ -208,6 +211,12 @@ class _Planner:
         self._loaded = loaded
         self._file = _file(loaded)
         self._base = clear_requests(self._file, free)
+        self._freed = {
+            node.name
+            for node, own in zip(self._base.graph.nodes, self._file.graph.nodes, strict=True)
+            if own.device != node.device
+        }
+        """Nodes whose requests were dropped."""
         self._is_held = any(node.device for node in self._base.graph.nodes)
         self._plans = EditedPlans()
         self._simple: list[Candidate] = []
@@ -437,8 +446,19 @@ class _Planner:
         return found, planned
 
     def _find_fitting(self) -> None:
-        """Add placements with low peaks if no placement on GPUs fits."""
-        if self._aim.sought is not PlanMeasure.MEMORY and not self._fits_on_gpus():
+        """If no placement on GPUs fits, add cuts between layers that are made to fit.
+
+        Add placements with low peaks if none of these cuts is better than what fits without GPUs.
+        """
+        if self._aim.sought is PlanMeasure.MEMORY or self._fits_on_gpus():
+            return
+        without_gpus = self._best_value(self._shown)
+        is_large = len(self._problem.problem.tasks) > LARGE_TASKS
+        if self._memory is not None and self._is_searched_within_limits and not is_large:
+            limited = limit_peaks(self._problem, self._memory, 1.0, self._walked.recorder.moments[-1])
+            cuts = [Candidate(PLANNED, devices, CUT) for devices, _ in easiest_splits(limited.problem)]
+            self._simulate_repaired(self._memory, cuts)
+        if self._best_value(self._shown) >= without_gpus:
             self._add_least_memory()
 
     def _add_least_memory(self) -> None:
@@ -579,7 +599,10 @@ class _Planner:
             movable=len(drawn.problem.movable),
             ways_out=(),
             is_held=self._is_held,
-            staying=staying_nodes(drawn, self._base.graph),
+            staying=(
+                *staying_nodes(drawn, self._base.graph),
+                *held_nodes(drawn, self._base.graph, self._freed),
+            ),
         )
         if best is None:
             return study

@@ -147,8 +147,9 @@ class _RewriteStudy:
         found, batch = rewrite_training(self._file, strategy), self._options.batch
         count = strategy.replicas * strategy.stages
         if count > 1:
-            gpus = sorted_gpus(device.name for device in build_devices(self._file.inventory or ()))
-            found = replace(found, file=spread_over_tasks(found.file, self._file.inventory, strategy, gpus))
+            inventory = self._file.inventory
+            gpus = sorted_gpus((device.name for device in build_devices(inventory or ())), inventory)
+            found = replace(found, file=spread_over_tasks(found.file, inventory, strategy, gpus))
             if 0 < len(gpus) < count:
                 note = f"the machine has {readable_count(len(gpus), 'GPU')}, and the new graph's machine has {count}"
                 found = replace(found, notes=(*found.notes, note))

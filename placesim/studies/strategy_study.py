@@ -122,7 +122,8 @@ class _Comparison:
         if self.first.placed.study is None:
             assert self.first.placed.error is not None
             raise self.first.placed.error
-        self._gpus = sorted_gpus(device.device for device in self.first.placed.study.devices)
+        devices = [device.device for device in self.first.placed.study.devices]
+        self._gpus = sorted_gpus(devices, self._file.inventory)
         if not self._gpus:
             raise UsageError("no devices to compare: got a machine without GPUs, expected --gpu N, or `devices` in the graph")
         self.counts = device_counts(len(self._gpus))

@@ -130,15 +130,17 @@ class SharedConstants(NamedTuple):
     sustained: float
     stacked: float
     planar: float
+    gddr6x: float
     checked: float
     early: float
     processor: float
 
 
-_MEMORIES = ("stacked", "planar", "checked", "early")
-_START = SharedConstants(0.75e12, 0.85, 0.85, 0.75, 0.75, 0.8)
+_MEMORIES = ("stacked", "planar", "gddr6x", "checked", "early")
+_START = SharedConstants(0.75e12, 0.85, 0.85, 0.9, 0.75, 0.75, 0.8)
 """No stream was published on GDDR without ECC: its share is what Habitat (geoffxy/habitat) measured on an RTX 2080 Ti, 524 of
-616 GB/s."""
+616 GB/s.  GDDR6X has more: NVIDIA's `p2pBandwidthLatencyTest` copies 838 of 936 GB/s on each of eight RTX 3090 (NVIDIA/nccl
+issue 1127) and 918 to 924 of 1,008 on three RTX 4090 (tinygrad/open-gpu-kernel-modules issue 6).  An RTX 5090 has 0.86."""
 _SHARED_BY = {"elementwise": ("stacked", "checked", "early"), "product": ("sustained",)}
 """The families that what is shared is fitted with, and what with which."""
 
@@ -185,7 +187,7 @@ def predicted(formula: Callable[..., Any], constants: Any, columns: Columns, sha
     """Seconds of each row."""
     board: tuple[Any, Any, Any] = columns.float32, columns.watts, columns.process_nm
     slowdown = cost_formulas.power_slowdown(*board, shared.sustained)
-    share = np.select([columns.memory == kind for kind in _MEMORIES], shared[1:5], shared.processor)
+    share = np.select([columns.memory == kind for kind in _MEMORIES], shared[1:-1], shared.processor)
     rate, clock = columns.rate / slowdown, columns.clock_hz / slowdown
     figures: list[Any] = [rate, columns.bandwidth * share, columns.units, clock, columns.cache_bytes, columns.has_short_reach]
     machine = cost_formulas.ProcessorFigures._make(figures)

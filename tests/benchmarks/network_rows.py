@@ -129,7 +129,9 @@ def _run(row: Mapping[str, str]) -> NetworkRun | str:
     if suite == _PAGE:
         return NetworkRun(_PAGE_NETWORKS.get(name, name), batch, True, True, "NCHW", _F32, pixels)
     if suite == _LABELS:
-        return NetworkRun(name.replace("_", "-"), batch, trains, False, "NCHW", _F32, int(row["seq"]))
+        # without training, NeuSight measures BERT with two classes (`AutoModelForSequenceClassification` in its `trace.py`)
+        name = name.replace("_", "-") + ("-classifier" if name.startswith("bert") and not trains else "")
+        return NetworkRun(name, batch, trains, False, "NCHW", _F32, int(row["seq"]))
     return "transformers of unpublished sizes, CPUs, or unknown"
 
 

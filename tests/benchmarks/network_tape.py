@@ -415,10 +415,23 @@ class Tape:
         return self._record(Tensor(made, (*x.dims[:-1], y.dims[-2 if transposes else -1]), x.dtype), backward)
 
     def softmax(self, x: Tensor) -> Tensor:
-        """Of the last axis; it has float32 results where parameters are float32."""
-        made = Tensor(self._add("Softmax", "softmax", [x.name]), x.dims, x.dtype)
+        """Of the last axis, with results of the type of parameters, cast for the product that reads them.
+
+        PyTorch's kernel converts from half to float32 itself; a cast moves as many bytes.  It has no such kernel for bfloat16,
+        whose numbers are cast before and whose gradients after (`softmax` in PyTorch's `SoftMax.cpp`).
+        """
+        used, kept = x.dtype, self.numerics.parameters
+        if (used, kept) == ("half", "float32"):
+            made = Tensor(self._add("Cast", "softmax", [x.name], {"DstT": kept}), x.dims, kept)
+
+            def gradient(dy: str) -> str:
+                return self._add("Mul", "softmax_gradient", [self._add("Cast", "cast_gradient", [dy], {"DstT": used}), x.name])
+
+            return self.cast(self._record(made, lambda dy: self._give(x, lambda: gradient(dy))), used)
+        x = self.cast(x, kept)
+        made = Tensor(self._add("Softmax", "softmax", [x.name]), x.dims, kept)
         back = lambda dy: self._give(x, lambda: self._add("Mul", "softmax_gradient", [dy, made.name]))  # noqa: E731
-        return self.cast(self.cast(self._record(made, back), self.numerics.parameters), x.dtype)
+        return self.cast(self._record(made, back), used)
 
     def layer_normalization(self, x: Tensor) -> Tensor:
         """Of the last axis, computed in the type of parameters."""

@@ -12,6 +12,7 @@ from placesim.machine.gpu_models import GpuModel
 from placesim.machine.inventory import TaskInventory, build_devices
 from placesim.machine.options import make_options
 from placesim.prediction.machine_resources import SimulatedMachine, Threads
+from placesim.prediction.processors import gpu_processor
 from placesim.prediction.simulated_steps import SimulatedStep
 from placesim.prediction.step_tasks import ExecutionCost, StepCosts
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
@@ -29,7 +30,7 @@ long beside their launches."""
 class NetworkTime(NamedTuple):
     """A row, and what was predicted of it in seconds.
 
-    `below` and `above`: deviations of the step if its kernels deviate independently, which `DEVIATION_SCALE` multiplies;
+    `below` and `above`: deviations of the step if its kernels deviate independently, which `deviation_scale` multiplies;
     `lowest` and `highest`: with all kernels at an end of their intervals, beyond which the interval of the step never goes.
     """
 
@@ -49,6 +50,11 @@ class NetworkTime(NamedTuple):
     @property
     def is_within(self) -> bool:
         return self.low <= self.row.seconds <= self.high
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether `RECENT_DEVIATION_SCALE` is for the row's GPU."""
+        return gpu_processor(self.row.model).has_narrow_tf32_cores
 
     @property
     def deviation(self) -> float:

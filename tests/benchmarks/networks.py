@@ -629,17 +629,19 @@ class EncoderDecoder(NamedTuple):
         return Architecture("Transformer", self.body, 512, self.words, self.width)
 
 
-def text_transformer(layers: Layers, words: int, length: int) -> Architecture:
-    """Words to words, a product with the vocabulary at each position."""
+def text_transformer(layers: Layers, words: int, length: int, *, is_classifier: bool = False) -> Architecture:
+    """Words to words, a product with the vocabulary at each position; `is_classifier`: from the first word's to two classes."""
 
     def body(tape: Tape) -> Tensor:
         batch, length, width = tape.input.dims
         x = tape.add(tape.embedded(words, (batch, length, width)), tape.cast(tape.input, tape.numerics.compute))
         x = layers.body(tape, x)
         x = tape.layer_normalization(x) if layers.is_first else x
+        if is_classifier:
+            return tape.unary(tape.linear(tape.first_token(x), width), "Tanh")
         return tape.reshaped(x, (batch * length, width))
 
-    return Architecture("Transformer", body, length, words, layers.width)
+    return Architecture("Transformer", body, length, 2 if is_classifier else words, layers.width)
 
 
 def vision_transformer(layers: Layers, patch: int, pixels: int = 224) -> Architecture:
@@ -663,6 +665,7 @@ _VIT_SIZES = {
 _TEXTS = {
     "bert-base": text_transformer(Layers(12, 768, 12, is_first=False), 30522, 512),
     "bert-large": text_transformer(Layers(24, 1024, 16, is_first=False), 30522, 512),
+    "bert-large-classifier": text_transformer(Layers(24, 1024, 16, is_first=False), 30522, 512, is_classifier=True),
     "t5-small": EncoderDecoder(6, 512).architecture(),
     "t5-base": EncoderDecoder(12, 768).architecture(),
     "gpt2": text_transformer(Layers(12, 768, 12, is_masked=True), 50257, 1024),

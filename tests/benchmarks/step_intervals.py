@@ -39,14 +39,18 @@ def deviation_scale(times: Sequence[NetworkTime]) -> float:
 
 
 def coverages(times: Sequence[NetworkTime], label: Label) -> dict[str, Coverage]:
-    """The coverage of each group; the width that judges a group comes from all other groups."""
+    """The coverage of each group; the width that judges a group comes from other groups, of recent GPUs or of the others."""
     groups: Mapping[str, list[NetworkTime]] = defaultdict(list)
     for time in times:
         groups[label(time)].append(time)
     found = {}
     for name, own in sorted(groups.items()):
-        scale = deviation_scale([time for time in times if label(time) != name] or times)
-        held = sum(time.is_within_scale(scale) for time in own) / len(own)
+        scales = {
+            kind: deviation_scale([time for time in alike if label(time) != name] or alike)
+            for kind in {time.is_recent for time in own}
+            for alike in [[time for time in times if time.is_recent == kind]]
+        }
+        held = sum(time.is_within_scale(scales[time.is_recent]) for time in own) / len(own)
         found[name] = Coverage(len(own), sum(time.is_within for time in own) / len(own), held)
     return found
 

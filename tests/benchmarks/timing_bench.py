@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 from placesim.prediction.cost_formulas import predict, work_family
 from placesim.prediction.processors import Processor
-from placesim.prediction.simulated_steps import DEVIATION_SCALE
+from placesim.prediction.simulated_steps import DEVIATION_SCALE, RECENT_DEVIATION_SCALE
 from tests.benchmarks.collective_times import predict_collectives
 from tests.benchmarks.network_rows import NetworkRow, OmittedRow, read_networks
 from tests.benchmarks.network_times import NetworkTime, predict_networks, predict_scaled, sharing_of
@@ -138,7 +138,10 @@ def bench_models(models: Path, devices: Path) -> None:
 def bench_intervals(found: Sequence[NetworkTime]) -> None:
     """How many steps lie in their intervals, of these and of our recording."""
     steps = [*found, *predict_networks(recorded_networks())]
-    print(f"\nscale of steps' deviations: {deviation_scale(steps):.2f} fitted here, {DEVIATION_SCALE} shipped")
+    print("\nscale of steps' deviations")
+    for name, is_recent, shipped in (("recent GPUs", True, RECENT_DEVIATION_SCALE), ("others", False, DEVIATION_SCALE)):
+        alike = [time for time in steps if time.is_recent == is_recent]
+        print(f"{name}: {f'{deviation_scale(alike):.2f} fitted here' if alike else 'no rows'}, {shipped} shipped")
     write_coverage("steps in their intervals, by device", steps, lambda time: time.row.device)
     write_coverage("steps in their intervals, by family", steps, lambda time: time.row.family)
 

@@ -78,3 +78,13 @@ def test_a_profile_that_is_not_there_is_named(shell: Shell) -> None:
     ended = shell("simulate", shell.write("g.yaml", GRAPH), "--profile", "nowhere.yaml")
     assert ended.code == 2
     assert "nowhere.yaml" in ended.complaint
+
+
+def test_a_graph_as_a_profile_is_told(shell: Shell) -> None:
+    graph = shell.write("g.yaml", "nodes: [{op: NoOp, name: n}]\n")
+    ended = shell("simulate", graph, "--profile", graph)
+    assert (ended.code, ended.complaint) == (
+        2,
+        "GraphFileError: g.yaml:1:1: unknown key in a profile: got 'nodes', expected devices or links\n"
+        "  this is a graph file; `placesim calibrate --output FILE` measures this computer and writes a profile\n",
+    )

@@ -44,7 +44,7 @@ def test_a_policy_file(shell: Shell) -> None:
     assert ended.code == 1
     assert ended.output.splitlines() == [
         LINE,
-        "g.yaml:1:1: max-transfers: 1 transfers, limit 0; largest: m:0 to CPU:0 (4 bytes, g.yaml:3:5); "
+        "g.yaml:3:5: max-transfers: 1 transfers, limit 0; largest: m:0 to CPU:0 (4 bytes, g.yaml:3:5); "
         "the rule `baseline` names new ones",
     ]
 
@@ -456,13 +456,13 @@ def test_a_byte_rule_uses_the_sizes_of_a_dry_run(shell: Shell, run: str, argumen
         "1600 bytes are transferred from /device:GPU:* to /device:GPU:*, limit 1024; "
         "largest: one:0 to GPU:1 (1600 bytes, g.yaml:4:5)"
     )
-    assert (ended.code, ended.output) == (1, f"g.yaml:1:1: max-transfer-bytes: {said}\n")
+    assert (ended.code, ended.output) == (1, f"g.yaml:4:5: max-transfer-bytes: {said}\n")
 
 
 def test_steps_of_different_batches_count_their_own_bytes(shell: Shell) -> None:
     steps = "    feed: {x: {random_normal: [100, 4]}}\n  - fetch: [one]\n    feed: {x: {random_normal: [10, 4]}}\n"
     ended = shell("check", shell.write("g.yaml", UNKNOWN_SIZES + steps), "--rule", "max-transfer-bytes: 0")
-    assert ended.output.startswith("g.yaml:1:1: max-transfer-bytes: 5120 bytes are transferred, limit 0; ")
+    assert ended.output.startswith("g.yaml:3:5: max-transfer-bytes: 5120 bytes are transferred, limit 0; ")
 
 
 def test_sizes_of_a_dry_run_leave_a_baseline_alone(shell: Shell) -> None:

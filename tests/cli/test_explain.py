@@ -283,3 +283,27 @@ def test_what_takes_its_device_from_a_node_moves_along(shell: Shell) -> None:
         "  a: GPU:1 -> GPU:0",
         "  gradients/a_grad/Neg: GPU:1 -> GPU:0",
     ]
+
+
+def test_a_large_group_begins_with_the_way_to_its_first_member(shell: Shell) -> None:
+    nodes = "".join(f"  - {{op: Neg, name: n{i}, inputs: [x], attrs: {{_class: ['loc:@x']}}}}\n" for i in range(12))
+    graph = shell.write("g.yaml", "nodes:\n  - {op: Const, name: x, value: 1.0}\n" + nodes + "fetch: [n11]\n")
+    lines = shell("explain", graph, "n11").output.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("  group "))
+    assert lines[start].split()[1:3] == ["13", "nodes:"]
+    assert lines[start + 1].split()[0] == "n11"
+
+
+def test_a_fed_placeholder_runs_no_kernel(shell: Shell) -> None:
+    graph = shell.write(
+        "g.yaml",
+        "nodes:\n  - {op: Placeholder, name: x, dtype: float32, shape: [2]}\n  - {op: Neg, name: n, inputs: [x]}\n"
+        "run:\n  - {fetch: [n], feed: {x: [1.0, 2.0]}}\n",
+    )
+    assert "No kernel runs: the steps feed it, or do not need it." in shell("explain", graph, "x").output
+    assert "No kernel runs" not in shell("explain", graph, "n").output
+
+
+def test_an_unknown_dimension_is_shown_as_it_was_written(shell: Shell) -> None:
+    ended = shell("place", shell.write("g.yaml", "nodes: [{variable: w, shape: [null, 10]}]\n"))
+    assert "got [null, 10], expected known dimensions" in ended.complaint

@@ -52,7 +52,10 @@ def test_no_step_is_simulated_without_an_example(shell: Shell, command: str) -> 
     name, *options = command.split()
     ended = shell(name, shell.write("g.yaml", GRAPH), *(options or ("--batch", "0")))
     assert ended.code == 2
-    assert "0 is not in the range x>=1" in ended.complaint or "batch out of range: got 0, expected" in ended.complaint
+    assert (
+        "got 0, expected a whole number of at least 1" in ended.complaint
+        or "batch out of range: got 0, expected" in ended.complaint
+    )
 
 
 def test_a_rank_that_no_shape_has(shell: Shell) -> None:

@@ -352,7 +352,9 @@ def test_wrong_options_end_with_2(shell: Shell, graph: str, arguments: list[str]
 def test_a_batch_needs_a_placeholder_that_takes_it(shell: Shell) -> None:
     ended = shell("memory", str(ROOT / "graphs" / "alexnet.yaml"), "--batch", "128")
     assert ended.code == 2
-    assert ended.complaint.endswith("  images is declared as [4,67,67,3]\n")
+    assert ended.complaint.endswith(
+        "  images is declared as [4,67,67,3]\n  in a graph file, `shape: [null, ...]` leaves the batch open\n"
+    )
 
 
 DATA = """

@@ -221,11 +221,12 @@ def test_what_one_entry_makes_is_split_by_name(shell: Shell) -> None:
         (("--apart", "c*"), "no node matches --apart: got 'c*', expected a node that the step runs"),
         (("--method", "mov"), "unknown method: got 'mov', expected one of auto, "),
         (("--method", "mov"), "did you mean 'move'?"),
+        (("--method", "xx", "--objective", "memory"), "unknown method: got 'xx', expected one of auto, anneal, exact\n"),
         (("--method", "cut"), "expected one that fits the objective: list, dispatch, move, exact"),
         (("--contiguous",), "got latency, expected throughput"),
         (("--output", "planned.txt"), "unknown extension: got 'planned.txt', expected one of .yaml"),
         (("--objective", "speed"), "got 'speed', expected latency or throughput or memory"),
-        (("--seconds", "0"), "--seconds"),
+        (("--seconds", "0"), "--seconds': got 0.0, expected a number above 0, at most 86400"),
     ],
 )
 def test_a_wrong_option_is_told(shell: Shell, arguments: tuple[str, ...], words: str) -> None:
@@ -385,3 +386,16 @@ def test_peaks_are_sought_from_several_seeds_as_long_as_there_is_time(shell: She
     assert (ended.code, ended.complaint) == (0, "")
     ((_, value, *_),) = rows(ended.output, "plan")
     assert float(value) == pytest.approx(min(float(row[5]) for row in rows(ended.output, "placement")), rel=1e-5)
+
+
+def test_freed_nodes_that_colocated_requests_hold_are_named(shell: Shell) -> None:
+    graph = shell.write(
+        "g.yaml",
+        "devices: {cpu: 1, gpu: 2}\nnodes:\n"
+        "  - {op: Fill, name: head/a, inputs: [[64, 64], 0.5], device: /gpu:1}\n"
+        "  - {op: Neg, name: other/b, inputs: [head/a], attrs: {_class: ['loc:@head/a']}, device: /gpu:1}\n"
+        "  - {op: Tanh, name: head/c, inputs: [head/a], device: /gpu:1}\nfetch: [other/b, head/c]\n",
+    )
+    found = rows(shell("plan", graph, "--free", "head/", *FEWER).output, "stay")
+    assert found == [["1", "head/a", "GPU:1", "colocated with other/b, which requests /device:GPU:1: free this one, too"]]
+    assert rows(shell("plan", graph, "--free", "head/", "--free", "other/", *FEWER).output, "stay") == []

@@ -264,7 +264,7 @@ def test_memory_fits_the_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch,
             ["--format", "htlm"],
             "expected text or json or csv or markdown or dot or mermaid or html or svg or png; did you mean 'html'?",
         ),
-        (["--depth", "0"], "0 is not in the range x>=1"),
+        (["--depth", "0"], "got 0, expected a whole number of at least 1"),
         (["--output", "no/such/directory.html"], "cannot write no/such/directory.html: got no folder no/such"),
     ],
 )

@@ -124,3 +124,12 @@ def test_find_function() -> None:
     with pytest.raises(InvalidArgumentError) as raised:
         find_function(library(), "nobody")
     assert str(raised.value) == 'Failed to find function "nobody" in function library: halves, caller'
+
+
+def test_a_body_with_a_cycle() -> None:
+    # TensorFlow 2.21 says the same of this body; the third node is the result
+    nodes = tuple(NodeDef(name, "Add", ("x", f"{other}:z:0"), "", {"T": FLOAT}) for name, other in ("pq", "qp"))
+    function = LibraryFunction("f", (FunctionArg("x", FLOAT),), (FunctionArg("y", FLOAT, value="p:z:0"),), nodes)
+    with pytest.raises(InvalidArgumentError, match=r"^3 nodes in a cycle$") as raised:
+        instantiate(library(), function, {})
+    assert raised.value.help == ("cycle: p -> q -> p",)

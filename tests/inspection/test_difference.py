@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from placesim.graph.node_patterns import enclosing_scopes
 from placesim.inspection.byte_amounts import Amount
-from placesim.inspection.difference import ScopeMove, compare
+from placesim.inspection.difference import ScopeMove, compare, tensor_text
 from placesim.inspection.snapshot import PlacedNode, Snapshot
+from placesim.report.text.difference import format_difference
 from tests.inspection.subjects import CPU, GPU, LOCAL, ROOT, snapshot
 
 
@@ -59,3 +62,22 @@ def test_errors_that_appear() -> None:
 def test_scopes_around_a_name() -> None:
     assert list(enclosing_scopes("a/b/c")) == ["a/", "a/b/"]
     assert list(enclosing_scopes("c")) == []
+
+
+def test_new_transfers_are_named_for_each_pair(tmp_path: Path) -> None:
+    nodes = (
+        "devices: {cpu: 1, gpu: 1}\nnodes:\n"
+        "  - {op: Const, name: a, value: [1.0, 2.0], device: /cpu:0}\n"
+        "  - {op: Const, name: c, value: [1.0, 2.0], device: /cpu:0}\n"
+        "  - {op: Mul, name: b, inputs: [a, OTHER], device: /gpu:0}\nfetch: [b]\n"
+    )
+    found = []
+    for other in ("a", "c"):
+        path = tmp_path / f"{other}.yaml"
+        path.write_text(nodes.replace("OTHER", other), encoding="utf-8")
+        found.append(snapshot(path))
+    (change,) = compare(*found).transfers
+    assert [tensor_text(row) for row in change.new] == ["c:0"]
+    assert "    new: c:0 (8 bytes)\n" in format_difference(compare(*found), "a", "c")
+    (back,) = compare(*reversed(found)).transfers
+    assert back.new == ()

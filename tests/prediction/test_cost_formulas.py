@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import get_args
 
 import pytest
 
@@ -12,7 +13,6 @@ from placesim.machine.gpu_models import GPU_MODELS, GpuFigures, GpuModel
 from placesim.prediction import cost_formulas
 from placesim.prediction.cost_constants import RowsConstants, StepsConstants, StreamConstants, TiledConstants
 from placesim.prediction.cost_formulas import (
-    RECENT_FORWARD_SHARE,
     START_DEVIATION_SECONDS,
     TF32_START_SECONDS,
     ProcessorFigures,
@@ -30,7 +30,7 @@ from placesim.prediction.cost_formulas import (
 )
 from placesim.prediction.fitted_constants import BANDWIDTH_SHARE, ROWS, SPREAD, STEPS, STREAMS, TILED
 from placesim.prediction.processors import Arithmetic, NoFiguresError, Processor, gpu_processor
-from placesim.prediction.work_amounts import Convolution, RecurrentLayer, Rows, StreamedBytes, Work, matrix_product
+from placesim.prediction.work_amounts import Convolution, Direction, RecurrentLayer, Rows, StreamedBytes, Work, matrix_product
 
 ENDLESS = float("inf")
 PAGE = 65536
@@ -243,12 +243,14 @@ def test_tf32_products_start_later_on_wide_tensor_cores() -> None:
     assert kernel_seconds(product, wide, "wide tensor product") == pytest.approx(alone + TF32_START_SECONDS)
 
 
-def test_forward_convolutions_are_quicker_on_narrow_tensor_cores_since_ampere() -> None:
+def test_forward_convolutions_take_another_time_on_narrow_tensor_cores_since_ampere() -> None:
     """Only forward, and without what changes the layout."""
     family, work = "tensor convolution forward", IMAGES.work("forward", "float16", 2)
     apart = IMAGES.work("forward", "float16", 2, has_channels_apart=True)
-    for name, share in (("Tesla T4", 1.0), ("GeForce RTX 3090", RECENT_FORWARD_SHARE)):
+    for name, has_share in (("Tesla T4", False), ("GeForce RTX 3090", True), ("GeForce RTX 5090", True)):
         gpu = gpu_processor(GPU_MODELS[name])
+        share = gpu.forward_share
+        assert (share != 1.0) is has_share
         machine = machine_of(work, gpu)
         alone = tiled_seconds(TILED[family], machine, *work.load())
         assert kernel_seconds(work, gpu, family) == pytest.approx(share * alone)
@@ -290,6 +292,38 @@ def test_what_is_short_of_power_has_a_slower_clock_and_the_same_bandwidth() -> N
     assert slow.rate == pytest.approx(card.rate("float32") / slowdown)
     assert slow.clock_hz == pytest.approx(card.clock_hz / slowdown)
     assert slow.bandwidth == card.bandwidth * BANDWIDTH_SHARE[card.memory]
+
+
+def test_tensor_cores_need_less_power_for_an_operation() -> None:
+    """The tensor cores of an RTX 4090 keep to half of their rate, so that its 450 W suffice; an L4's 72 W do not."""
+    product = matrix_product(1, 8192, 8192, 8192, "float16", 2)
+    card, small = (gpu_processor(GPU_MODELS[name]) for name in ("GeForce RTX 4090", "NVIDIA L4"))
+    assert machine_of(product, card).rate == pytest.approx(card.rate("float16"), rel=1e-3)
+    assert 52e12 < machine_of(product, small).rate < 59e12
+    sizes: list[tuple[Arithmetic, int]] = [("float32", 4), ("tf32", 4), ("float16", 2), ("float8", 1)]
+    shares = [
+        small.rate(arithmetic) / machine_of(matrix_product(1, 8192, 8192, 8192, arithmetic, size), small).rate
+        for arithmetic, size in sizes
+    ]
+    assert shares[0] == pytest.approx(power_slowdown(small.rate("float32"), small.watts, small.process_nm))
+    assert shares[1:] == pytest.approx([shares[2]] * 3, rel=0.02)
+    assert 1 < shares[2] < shares[0]
+
+
+def test_gradients_of_grouped_convolutions_have_no_narrow_tensor_cores() -> None:
+    grouped = IMAGES._replace(groups=2)
+    families = {
+        name: [
+            work_family(sizes.work(direction, "float16", 2), gpu_processor(GPU_MODELS[name]))
+            for sizes in (IMAGES, grouped)
+            for direction in get_args(Direction)
+        ]
+        for name in ("GeForce RTX 3090", "A100-SXM4-40GB")
+    }
+    names = [f"convolution {direction}" for direction in get_args(Direction)]
+    narrow = [f"tensor {name}" for name in names]
+    assert families["GeForce RTX 3090"] == [*narrow, narrow[0], *names[1:]]
+    assert families["A100-SXM4-40GB"] == [f"wide tensor {name}" for name in names] * 2
 
 
 LOADS: list[tuple[Work, float, Callable[[ProcessorFigures], float]]] = [

@@ -199,11 +199,11 @@ def test_old_chips_reach_less_of_their_sheet() -> None:
 
 
 def test_memory_is_told_apart_by_kind_checks_and_age() -> None:
-    names = ("Tesla T4", "GeForce RTX 4090", "TITAN V", "Tesla P100-PCIE-16GB")
+    names = ("Tesla T4", "GeForce RTX 5090", "GeForce RTX 4090", "TITAN V", "Tesla P100-PCIE-16GB")
     kinds = [gpu_processor(GPU_MODELS[name]).memory for name in names]
-    assert kinds == ["checked", "planar", "stacked", "early"]
-    checked, planar, stacked, early = (BANDWIDTH_SHARE[kind] for kind in kinds)
-    assert max(checked, early) < min(planar, stacked)
+    assert kinds == ["checked", "planar", "gddr6x", "stacked", "early"]
+    checked, planar, gddr6x, stacked, early = (BANDWIDTH_SHARE[kind] for kind in kinds)
+    assert max(checked, early) < planar < min(gddr6x, stacked)
 
 
 def test_matrix_units_rearrange_channels_that_lie_apart() -> None:

@@ -89,4 +89,4 @@ def test_shipped_constants_are_such_as_the_fit_makes() -> None:
                 assert value == getattr(start, name), (family, name)
             else:
                 assert LEAST.get(name, 0.0) <= value <= MOST.get(name, float("inf")), (family, name)
-    assert set(BANDWIDTH_SHARE) == {"stacked", "planar", "checked", "early", "processor"}
+    assert set(BANDWIDTH_SHARE) == {"stacked", "planar", "gddr6x", "checked", "early", "processor"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from placesim.machine.gpu_models import GPU_MODELS
 from placesim.machine.timelines import event_simulation
 from placesim.machine.timelines.workload import LinkTransfer
+from placesim.prediction.node_shapes import node_shapes
 from tests.benchmarks import scaling
 from tests.benchmarks.collective_times import Fabric, all_reduce_seconds
-from tests.benchmarks.network_rows import NetworkRun
+from tests.benchmarks.network_rows import NetworkRow, NetworkRun, read_networks
 from tests.benchmarks.network_tape import Numerics
 from tests.benchmarks.network_times import network_seconds, placed_on, recorded_step
 from tests.benchmarks.networks import architecture, build
@@ -69,6 +71,7 @@ def test_a_network_is_as_large_as_published(name: str, parameters: float, multip
         # 124.4 million, and the vocabulary's products with a table of their own
         ("gpt2", 1024, 124.4 + 50257 * 768 / 1e6, None, 24),
         ("bert-large", 512, 335.1 + 30522 * 1024 / 1e6, None, 48),
+        ("bert-large-classifier", 512, 335.1, None, 48),
         # 222.9 million, the second table of words, the product with the vocabulary and its bias, and numbers for distances
         ("t5-base", 512, 222.9 + 2 * 32128 * 768 / 1e6 + 12 * (512**2 + 128**2) / 1e6, None, 72),
     ],
@@ -114,6 +117,37 @@ def test_training_gives_every_parameter_its_gradient(name: str, numerics: Numeri
     for update in updates:
         # variable, momentum, learning rate, gradient
         assert update.inputs[0] == update.inputs[1] == update.inputs[3]
+
+
+@pytest.mark.parametrize(
+    ("numerics", "kernels"),
+    [
+        (Numerics(), ["Softmax"]),
+        (Numerics("half", "half"), ["Softmax"]),
+        # one kernel converts from half, and none from bfloat16
+        (Numerics("half", "float32"), ["Cast", "Cast"]),
+        (Numerics("bfloat16", "float32"), ["Cast", "Softmax", "Cast"]),
+    ],
+)
+def test_a_softmax_casts_as_autocast_does(numerics: Numerics, kernels: list[str]) -> None:
+    """Of 2 images, 3 heads and 5 tokens, in each of 12 layers."""
+    step = recorded_step(run("vit_tiny_patch16_32", is_training=False, pixels=32, numerics=numerics))
+    of_scores = [e for e in step if e.site is not None and (2, 3, 5, 5) in node_shapes(e.site, e).inputs]
+    read = [e.site.instruction.node.op for e in of_scores if e.site is not None]
+    assert [op for op in read if op in {"Cast", "Softmax"}] == kernels * 12
+
+
+@pytest.mark.parametrize(("mode", "network"), [("training", "bert-large"), ("inference", "bert-large-classifier")])
+def test_neusight_measures_bert_as_a_classifier_without_training(mode: str, network: str, tmp_path: Path) -> None:
+    models, devices = tmp_path / "models.csv", tmp_path / "devices.csv"
+    models.write_text(
+        "device,n_devices,model,mode,dtype,batch,seq,img,ms,framework,variant,suite\n"
+        f"Tesla T4,1,bert_large,{mode},f32,8,512,,1,PyTorch 2.1 eager,,NeuSight label\n"
+    )
+    devices.write_text("device,kind\nTesla T4,gpu\n")
+    (row,) = read_networks(models, devices)
+    assert isinstance(row, NetworkRow)
+    assert (row.run.network, row.run.pixels, row.family) == (network, 512, "Transformer")
 
 
 def test_layouts_hold_the_same_numbers() -> None:

@@ -15,7 +15,7 @@ from placesim.machine.timelines.trace_events import Arrow, Count, TraceSlice, Tr
 from placesim.prediction.cost_formulas import machine_of, predict, start_seconds
 from placesim.prediction.hosts import Host
 from placesim.prediction.processors import gpu_processor
-from placesim.prediction.simulated_steps import DEVIATION_SCALE, SimulatedStep
+from placesim.prediction.simulated_steps import DEVIATION_SCALE, RECENT_DEVIATION_SCALE, SimulatedStep, deviation_scale
 from placesim.prediction.spans import BeginCause, PathSpan, step_spans
 from placesim.prediction.step_tasks import StepCosts
 from placesim.prediction.time_breakdown import COMPUTE, LAUNCH, TRANSFER, TimeStudy
@@ -163,6 +163,19 @@ def test_kernels_of_a_gpu_deviate_independently_and_equal_ones_together(ops: lis
     seconds, (low, high), reached = simulated.seconds, simulated.extremes, min(1.0, DEVIATION_SCALE * share)
     assert low < seconds < high
     assert simulated.interval == pytest.approx((seconds - reached * (seconds - low), seconds + reached * (high - seconds)))
+
+
+@pytest.mark.parametrize(
+    ("names", "scale"),
+    [
+        (["GeForce RTX 4090", "NVIDIA L4"], RECENT_DEVIATION_SCALE),
+        (["GeForce RTX 4090", "Tesla K80"], DEVIATION_SCALE),
+        (["H100-SXM5-80GB"], DEVIATION_SCALE),
+        (["Tesla T4"], DEVIATION_SCALE),
+    ],
+)
+def test_steps_of_recent_gpus_deviate_less(names: list[str], scale: float) -> None:
+    assert deviation_scale(gpu_processor(GPU_MODELS[name]) for name in names) == scale
 
 
 def test_nodes_of_a_host_deviate_together() -> None:

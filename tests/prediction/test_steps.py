@@ -398,15 +398,54 @@ def test_another_core_helps_what_is_cut_into_parts() -> None:
     assert one["r"] == two["r"]
 
 
-def test_nodes_between_which_threads_go_cost_more() -> None:
-    large = {**MIXED, "nodes": [*MIXED["nodes"]]}
-    straight, parallel = (
-        seconds_by_node(study(large, profile=changed(profile_of(), dataflow=1e-6, handed=1e-4), inter_op_threads=threads))
-        for threads in (1, 2)
-    )
+def with_threads(graph: dict[str, Any], threads: int) -> TimeStudy:
+    return study(graph, profile=changed(profile_of(), dataflow=1e-6, handed=1e-4), inter_op_threads=threads)
+
+
+def test_nodes_that_start_when_their_inputs_arrive_cost_more_and_those_alone_run_in_the_caller() -> None:
+    straight, parallel = (seconds_by_node(with_threads(MIXED, threads)) for threads in (1, 2))
     assert parallel["flat"] == 1e-6
-    assert parallel["r"] - straight["r"] == pytest.approx(1e-6 - 1e-9)
-    assert parallel["c"] - straight["c"] == pytest.approx(1e-4 + 1e-6 - 1e-9)
+    for name in ("c", "r", "m"):
+        assert parallel[name] - straight[name] == pytest.approx(1e-6 - 1e-9)
+
+
+def products(count: int) -> dict[str, Any]:
+    """Products of one matrix with itself, large enough for a pool, and small nodes beside them."""
+    nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [128, 128]}]
+    nodes += [{"op": "MatMul", "name": f"m{number}", "inputs": ["x", "x"]} for number in range(count)]
+    nodes += [{"op": "Neg", "name": f"n{number}", "inputs": ["x"]} for number in range(2)]
+    nodes.append({"op": "Pack", "name": "all", "inputs": [node["name"] for node in nodes[1:]]})
+    return {"nodes": nodes, "devices": {"cpu": 1}, "fetch": ["all:0"]}
+
+
+def test_nodes_that_wake_a_thread_cost_more_than_those_that_wait_for_one() -> None:
+    straight, parallel = (seconds_by_node(with_threads(products(3), threads)) for threads in (1, 2))
+    later = [parallel[f"m{number}"] - straight[f"m{number}"] for number in range(3)]
+    assert later == pytest.approx([1e-4 + 1e-6 - 1e-9] * 2 + [1e-6 - 1e-9])
+
+
+def test_one_product_alone_is_no_work_for_a_pool() -> None:
+    straight, parallel = (with_threads(products(1), threads) for threads in (1, 2))
+    assert seconds_by_node(parallel) == seconds_by_node(straight)
+    assert parallel.step.seconds == pytest.approx(straight.step.seconds)
+
+
+def test_small_nodes_run_one_after_another_beside_a_pool() -> None:
+    found = with_threads(products(2), 2)
+    one, other = (node for node in found.nodes if node.op == "Neg")
+    assert one.end <= other.start or other.end <= one.start
+    products_of = [node for node in found.nodes if node.op == "MatMul"]
+    assert products_of[0].start < products_of[1].end
+    assert products_of[1].start < products_of[0].end
+    (device,) = found.devices
+    assert device.busy == pytest.approx(found.step.seconds)
+
+
+def test_the_time_to_wake_a_thread_has_an_interval() -> None:
+    profile = profile_of()
+    profile["devices"]["host"]["profile"]["seconds"]["handed"] = {"seconds": 1.0, "spread": 0.25}
+    found = {node.node: node for node in study(products(2), profile=profile, inter_op_threads=2).nodes}["m0"]
+    assert (found.low, found.high) == pytest.approx((0.8, 1.25), rel=1e-2)
 
 
 def changed(profile: dict[str, Any], **seconds: float) -> dict[str, Any]:

@@ -158,6 +158,12 @@ def test_replicas_are_on_the_gpus_of_all_tasks() -> None:
     assert [task.gpu for task in eight.file.inventory or ()] == [8]
     with pytest.raises(UsageError, match="cannot use NcclAllReduce between tasks: got GPUs of 2 tasks"):
         study(document, replicas=4, reduce="nccl")
+    # the first task is the first of the file
+    more = [{"job": "worker", "tasks": 1, "cpu": 1, "gpu": 2}, {"job": "other", "tasks": 1, "cpu": 1, "gpu": 1}]
+    two = study(document | {"devices": more}, replicas=2, reduce="nccl", variables="mirrored")
+    assert {node.device for node in two.file.graph.nodes if "GPU" in node.device} == {
+        f"/job:worker/replica:0/task:0/device:GPU:{gpu}" for gpu in range(2)
+    }
 
 
 def test_a_machine_with_fewer_gpus_than_replicas_is_noted() -> None:

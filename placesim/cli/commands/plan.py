@@ -254,6 +254,7 @@ def plan_command(
     from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.cli.output import tell
     from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure
+    from placesim.planning.graphs.problem_building import OBJECTIVES as OBJECTIVES_OF_PLANS
     from placesim.planning.portfolio import Effort, check_method
     from placesim.planning.search_processes import spread
     from placesim.studies.plan_files import check_ending, check_source
@@ -268,7 +269,7 @@ def plan_command(
     effort = take_record(values, Effort)
     aim = take_record(values, Aim, sought=PlanMeasure(objective), is_traced=html is not None)
     options = in_shell(given(values))
-    check_method(effort.method)
+    check_method(effort.method, objective=OBJECTIVES_OF_PLANS[aim.sought])
     check_page_file(html)
     patterns = ("*",) if free_all else free
     loaded = load_graph(graph, options)

@@ -81,7 +81,7 @@ def known_shape(value: Any) -> tuple[int, ...]:
     """Return the fully known shape of a tensor."""
     dims = shape_value(value).dims
     if dims is None or -1 in dims:
-        got = spell(value) if dims is None else list(dims)
+        got = spell(value) if dims is None else f"[{', '.join('null' if dim is None else str(dim) for dim in value)}]"
         raise InvalidValue(f"unknown shape of a tensor: got {got}, expected known dimensions")
     return dims
 

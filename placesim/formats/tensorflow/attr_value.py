@@ -6,12 +6,13 @@ A float32 becomes the float with the shortest decimal text that gives the same f
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from placesim.core.dtypes import BY_NUMBER, DataType
-from placesim.core.protobuf_wire import BYTES, WireError, fields, message_field
+from placesim.core.protobuf_wire import BYTES, WireError, field_head, fields, message_field
 from placesim.formats.tensorflow.messages import (
     Buffer,
     Message,
@@ -104,6 +105,9 @@ def read_entry(entry: Buffer) -> tuple[str, AttrValue, bool]:
     Returns its name, its value (the class UnrepresentableValue if none can hold it), and whether the value holds all of the
     bytes' content. Raises WireError.
     """
+    label = bytes(entry[_LABEL:])
+    if entry[:_LABEL] == _before_label(len(label)):
+        return "_class", (read_string(label),), True
     slim: Buffer = entry
     content = None
     if len(entry) > LARGE_BYTES:
@@ -118,6 +122,18 @@ def read_entry(entry: Buffer) -> tuple[str, AttrValue, bool]:
     except UnrepresentableValue:
         return name, UnrepresentableValue, False
     return name, held, not has_unknown_fields(message) and _says_the_same(value, held)
+
+
+@lru_cache
+def _before_label(size: int) -> bytes:
+    """Return the bytes of a node's only `_class` label before the label, which has so many bytes."""
+    label = field_head(2, size)
+    labels = field_head(1, len(label) + size) + label
+    return message_field(1, b"_class") + field_head(2, len(labels) + size) + labels
+
+
+_LABEL = len(_before_label(0))
+"""Index of a short label in its entry."""
 
 
 def _says_the_same(message: Message, held: AttrValue) -> bool:

@@ -88,8 +88,11 @@ def _read(data: memoryview, name: str, registry: Registry, producer_ops: Message
     _check_versions(parts, registry, problems)
     check_library(registry, graph.functions, problems)
     nodes = NodeImport(graph, problems)
-    read = reader.read_all(data, parts.nodes)
-    nodes.add_all(map(new_attrs.without, read) if new_attrs else read)
+    if new_attrs:
+        nodes.add_all(map(new_attrs.without, reader.read_all(data, parts.nodes)))
+    else:
+        for columns in reader.read_columns(data, parts.nodes):
+            nodes.add_columns(columns)
     nodes.finish()
     problems.raise_if_any()
     as_read = None if new_attrs else graph

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import chain, repeat
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 from placesim.core.dtypes import DataType
 from placesim.core.protobuf_wire import BYTES, WireError, field_head, fields, message_field
@@ -17,7 +17,7 @@ from placesim.formats.tensorflow.attr_value import LARGE_BYTES, UnrepresentableV
 from placesim.formats.tensorflow.messages import Buffer, Message, UnknownFields, message_class, parse, parser, serialise
 from placesim.formats.tensorflow.node_parts import NUMBER_HEADS, Column, node_parts, split_runs
 from placesim.formats.tensorflow.tensor_proto import raw_content, write_tensor
-from placesim.graph.graph import NodeDef
+from placesim.graph.graph import NodeColumns, NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, TensorValue
 
 REST = "_node_def"
@@ -41,6 +41,10 @@ class _NodeTemplate(NamedTuple):
     tensor: str = ""
 
 
+_CONST_OF_NUMBER = "Const of a number"
+"""Stand-in for the op of a constant that ends in a single number, which no op's name equals."""
+_CLASS = message_field(_KEY, b"_class")
+"""Bytes with which the entry of a colocation label usually begins."""
 _UNLIKE = _NodeTemplate("", "", {})
 """Template of no node: such a node must be read by itself."""
 
@@ -54,55 +58,67 @@ class NodeReader:
         self._attrs: dict[tuple[str, tuple[bytes, ...]], Attrs] = {}
         self._entries: dict[bytes, tuple[str, AttrValue, bool]] = {}
         self._alike: dict[tuple[str, str], _NodeTemplate] = {}
+        self._seen: set[tuple[str, str]] = set()
         self._texts: dict[str, str] = {"": ""}
 
     def read_all(self, data: memoryview, spans: Sequence[int]) -> Iterator[NodeDef]:
         """Return an iterator over the consecutive NodeDefs in `data`; `spans` are their starts and ends. Raises WireError."""
-        return chain.from_iterable(self._read_run(data, starts, ends) for starts, ends in split_runs(spans))
+        return chain.from_iterable(columns.node_defs() for columns in self.read_columns(data, spans))
 
-    def _read_run(self, data: memoryview, starts: Column, ends: Column) -> list[NodeDef]:
+    def read_columns(self, data: memoryview, spans: Sequence[int]) -> Iterator[NodeColumns]:
+        """Return an iterator over the same nodes, in blocks. Raises WireError."""
+        return (self._read_run(data, starts, ends) for starts, ends in split_runs(spans))
+
+    def _read_run(self, data: memoryview, starts: Column, ends: Column) -> NodeColumns:
         if len(starts) < _FEW_NODES:
-            return [self.read(data[start:end]) for start, end in zip(starts, ends, strict=True)]
+            nodes, alike = zip(*[self._read(data[start:end]) for start, end in zip(starts, ends, strict=True)], strict=True)
+            names, ops, inputs, devices, attrs, _ = zip(*nodes, strict=True)
+            return NodeColumns(names, ops, inputs, devices, attrs, alike)
+        return self._read_alike(data, starts, ends)
+
+    def _read_alike(self, data: memoryview, starts: Column, ends: Column) -> NodeColumns:
         names, ops, inputs, rests, numbers = node_parts(data, starts, ends)
+        for row in numbers:
+            ops[row] = _CONST_OF_NUMBER
         keys = list(zip(ops, rests, strict=True))
         known = self._alike
         kinds = [known.get(key, _UNLIKE) for key in keys]
-        others: dict[int, NodeDef] = {}
+        others: dict[int, Attrs] = {}
         for row in [row for row, kind in enumerate(kinds) if kind is _UNLIKE]:
             kinds[row] = known.get(keys[row], _UNLIKE)  # perhaps learned from an earlier row
             if kinds[row] is _UNLIKE:
-                others[row] = node = self.read(data[starts[row] : ends[row]])
+                node, others[row] = self._read(data[starts[row] : ends[row]])
+                names[row], inputs[row], kinds[row] = node.name, node.inputs, _NodeTemplate(node.op, node.device, node.attrs)
                 self._learn(node, *keys[row], numbers.get(row))
-        attrs = [kind.attrs for kind in kinds]
+        ops, devices, shared, tensors = map(list, zip(*kinds, strict=True))
+        attrs = shared.copy()
         for row, number in numbers.items():
-            kind = kinds[row]
-            if kind.tensor:
-                attrs[row] = {**kind.attrs, kind.tensor: number}
-        columns = zip(
-            names, [kind.op for kind in kinds], inputs, [kind.device for kind in kinds], attrs, repeat(0), strict=False
-        )
-        nodes = list(map(NodeDef._make, columns))
-        for row, node in others.items():
-            nodes[row] = node
-        return nodes
+            if tensors[row]:
+                attrs[row] = {**shared[row], tensors[row]: number}
+        for row, kind in others.items():
+            shared[row] = kind
+        return NodeColumns(names, ops, inputs, devices, attrs, shared)
 
     def _learn(self, node: NodeDef, op: str, rest: str, number: TensorValue | None) -> None:
-        """Record a template from a node, for later nodes with the same op, device and attrs.
+        """Record a template from the second node with the same op, device and attrs, for later ones.
 
         With `number`, the node is a constant that ends in this number, and later constants may have other numbers.
         """
         attrs = node.attrs
-        if not op or REST in attrs or len(self._alike) >= _MAX_CACHED or (number is None and node.op == "Const"):
+        if not op or REST in attrs or len(self._seen) >= _MAX_CACHED:
+            return
+        if (op, rest) not in self._seen:
+            self._seen.add((op, rest))
             return
         written = rest.encode("latin-1") + (b"" if number is None else number.array.tobytes())
         if not all(field.number in (_DEVICE, _ATTR) for field in fields(written)):
             return
-        if node.op != "Const":
+        if number is None:
             self._alike[op, rest] = _NodeTemplate(node.op, node.device, attrs)
             return
         tensor = next(reversed(list(attrs)), "")
         value = attrs.get(tensor)
-        if number is None or not isinstance(value, TensorValue) or value.dtype is not number.dtype or value.array.shape:
+        if not isinstance(value, TensorValue) or value.dtype is not number.dtype or value.array.shape:
             return
         # the number is the constant's value only if the attr, as written here, ends the node's bytes
         entry = message_field(_ATTR, write_entry(tensor, value))
@@ -112,6 +128,10 @@ class NodeReader:
 
     def read(self, data: Buffer) -> NodeDef:
         """Read a NodeDef. Raises WireError."""
+        return self._read(data)[0]
+
+    def _read(self, data: Buffer) -> tuple[NodeDef, Attrs]:
+        """Return a node and an object that it shares with nodes of the same op and types. Raises WireError."""
         slim: Buffer = data
         entries = None
         if len(data) > LARGE_BYTES:
@@ -125,7 +145,7 @@ class NodeReader:
                 key = (op, tuple(entries))
         found = self._attrs.get(key) if key is not None else None
         try:
-            attrs = found if found is not None else self._read_attrs(entries)
+            attrs, kind = (found, found) if found is not None else self._read_labelled(op, entries)
             if len(UnknownFields(outline)):
                 attrs = _with_rest(attrs, slim)
             elif key is not None and found is None and len(self._attrs) < _MAX_CACHED:
@@ -134,7 +154,25 @@ class NodeReader:
             raise WireError(f"node '{name}': {error}") from None
         texts = self._texts
         device = texts.get(device) or texts.setdefault(device, device)
-        return NodeDef(name, texts.get(op) or texts.setdefault(op, op), tuple(outline.input[:]), device, attrs)
+        return NodeDef(name, texts.get(op) or texts.setdefault(op, op), tuple(outline.input[:]), device, attrs), kind
+
+    def _read_labelled(self, op: str, entries: Sequence[Any]) -> tuple[Attrs, Attrs]:
+        """Return attrs, and the same without colocation labels, shared by all nodes that differ only in their labels."""
+        labels = [index for index, entry in enumerate(entries) if entry[: len(_CLASS)] == _CLASS]
+        if op == "Const" or len(labels) != 1:
+            attrs = self._read_attrs(entries)
+            return attrs, attrs
+        others = (*entries[: labels[0]], *entries[labels[0] + 1 :])
+        kind = self._attrs.get((op, others))
+        if kind is None:
+            kind = self._read_attrs(others)
+            if len(self._attrs) < _MAX_CACHED:
+                self._attrs[op, others] = kind
+        label = self._read_attrs([entries[labels[0]]])
+        if REST in kind or len(kind) != len(others) or list(label) != ["_class"]:
+            return self._read_attrs(entries), kind
+        items = list(kind.items())
+        return dict([*items[: labels[0]], *label.items(), *items[labels[0] :]]), kind
 
     def _read_attrs(self, entries: Sequence[Buffer]) -> Attrs:
         attrs: dict[str, AttrValue] = {}

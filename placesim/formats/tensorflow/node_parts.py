@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placesim.core.dtypes import DOUBLE, FLOAT
+from placesim.core.grouped import in_tuples
 from placesim.core.protobuf_wire import BYTES, field_head
 from placesim.core.tensor_fields import value_field
 from placesim.ops.attributes import TensorValue
@@ -79,7 +80,7 @@ def node_parts(data: memoryview, starts: Column, ends: Column) -> NodeParts:
     return NodeParts(
         _cut(text, name, name_end),
         _cut(text, op, np.where(is_usual, op_end, op)),
-        _grouped(_cut(text, input_start, input_end), counts),
+        in_tuples(_cut(text, input_start, input_end), counts),
         _cut(text, rest, rest_end),
         numbers,
     )
@@ -87,14 +88,6 @@ def node_parts(data: memoryview, starts: Column, ends: Column) -> NodeParts:
 
 def _cut(text: str, starts: Column, ends: Column) -> list[str]:
     return [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-
-
-def _grouped(texts: Sequence[str], counts: Sequence[int]) -> list[tuple[str, ...]]:
-    """Return the texts in tuples of these lengths."""
-    rest = iter(texts)
-    # the tuples of a length come from an iterator of their own, all of which share `rest`
-    following = {count: zip(*[rest] * count, strict=False).__next__ if count else tuple for count in set(counts)}
-    return [following[count]() for count in counts]
 
 
 def _text_end(found: Bytes, field: Column, end: Column, tag: int, is_usual: np.ndarray[Any, Any]) -> Column:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from placesim.core.styled_text import StyledText, fill_template
-from placesim.graph.graph import split_tensor_name
 from placesim.inspection.checking.rule import Breach, PolicyRule, RuleParameter, Values
 from placesim.inspection.checking.subject import Subject
-from placesim.inspection.checking.transfers import name_transfers
+from placesim.inspection.checking.transfers import name_transfers, place_of_largest
 from placesim.inspection.difference import compare
 from placesim.inspection.short_device_names import short_device
 from placesim.inspection.snapshot import Snapshot
-from placesim.runtime.partitioning.pruning import feed_name
-from placesim.runtime.partitioning.transfer_kinds import TransferKind
-from placesim.runtime.sessions.outcome import TransferRow
 
 
 def agrees(subject: Subject, values: Values) -> Iterator[Breach]:
@@ -34,22 +30,11 @@ def agrees(subject: Subject, values: Values) -> Iterator[Breach]:
         yield Breach(subject.at(subject.by_name[name]), StyledText(f"{name} is not in {baseline.name}"), name)
     for name in difference.removed:
         yield Breach(subject.snapshot.start, StyledText(f"{name} is missing, but in {baseline.name}"), name)
-    known = {_way(row) for row in baseline.transfers}
     for change in difference.transfers:
         message = fill_template("{}, compared with {}", change.text, baseline.name)
-        new = [row for row in written.transfers if _way(row)[1:] == (change.source, change.target) and _is_new(row, known)]
-        sender = subject.by_name.get(feed_name(split_tensor_name(new[0].tensor)[0])) if new else None
-        if new:
-            message = fill_template("{}; new: {}", message, name_transfers(subject, new))
-        yield Breach(subject.snapshot.start if sender is None else subject.at(sender), message)
-
-
-def _way(row: TransferRow) -> tuple[str, str, str]:
-    return row.tensor, row.src, row.dst
-
-
-def _is_new(row: TransferRow, known: Collection[tuple[str, str, str]]) -> bool:
-    return row.kind is TransferKind.TENSOR and _way(row) not in known
+        if change.new:
+            message = fill_template("{}; new: {}", message, name_transfers(subject, change.new))
+        yield Breach(place_of_largest(subject, change.new), message)
 
 
 RULES = (

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from placesim.core.errors import Location
 from placesim.core.styled_text import StyledText, device, fill_template, join_texts, place
 from placesim.graph.graph import split_tensor_name
 from placesim.inspection.checking.rule import FROM, TO, UNKNOWN, Breach, PolicyRule, RuleParameter, Values
 from placesim.inspection.checking.subject import Subject, is_on
+from placesim.inspection.difference import largest_first, tensor_text
 from placesim.inspection.short_device_names import short_device
 from placesim.machine.device_names import DeviceName
 from placesim.runtime.partitioning.pruning import feed_name
@@ -32,17 +34,25 @@ def _where(values: Values) -> StyledText:
 
 def name_transfers(subject: Subject, rows: Iterable[TransferRow]) -> StyledText:
     """Return the largest transfers, those of unknown size first: tensor, target, bytes and the place of the tensor's node."""
-    first = sorted(rows, key=lambda row: (row.bytes is not None, -(row.bytes or 0)))[:SHOWN]
-    return join_texts(", ", [_described(subject, row) for row in first])
+    return join_texts(", ", [_described(subject, row) for row in largest_first(rows)[:SHOWN]])
+
+
+def place_of_largest(subject: Subject, rows: Iterable[TransferRow]) -> Location:
+    """Return the location of the node that sends the largest tensor, or the start of the file if it is unknown."""
+    locations = (_sender_location(subject, row) for row in largest_first(rows))
+    return next((location for location in locations if location is not None), subject.snapshot.start)
+
+
+def _sender_location(subject: Subject, row: TransferRow) -> Location | None:
+    node = subject.by_name.get(feed_name(split_tensor_name(row.tensor)[0]))
+    return None if node is None else node.location
 
 
 def _described(subject: Subject, row: TransferRow) -> StyledText:
-    name, slot = split_tensor_name(row.tensor)
-    name = feed_name(name)
-    node = subject.by_name.get(name)
+    location = _sender_location(subject, row)
     size = "unknown size" if row.bytes is None else f"{row.bytes} bytes"
-    at = "" if node is None or node.location is None else fill_template(", {}", place(node.location))
-    return fill_template("{}:{} to {} ({}{})", name, slot, short_device(row.dst), size, at)
+    at = "" if location is None else fill_template(", {}", place(location))
+    return fill_template("{} to {} ({}{})", tensor_text(row), short_device(row.dst), size, at)
 
 
 def transfer_count(subject: Subject, values: Values) -> Iterator[Breach]:
@@ -51,7 +61,9 @@ def transfer_count(subject: Subject, values: Values) -> Iterator[Breach]:
     if len(rows) > values["count"]:
         sentence = "{} transfers{}, limit {}; largest: {}; the rule `baseline` names new ones"
         named = name_transfers(subject, rows)
-        yield Breach(subject.snapshot.start, fill_template(sentence, len(rows), _where(values), values["count"], named))
+        yield Breach(
+            place_of_largest(subject, rows), fill_template(sentence, len(rows), _where(values), values["count"], named)
+        )
 
 
 def transfer_bytes(subject: Subject, values: Values) -> Iterator[Breach]:
@@ -66,13 +78,13 @@ def transfer_bytes(subject: Subject, values: Values) -> Iterator[Breach]:
         noted = f" ({len(unknown)} of unknown size counted as {values['unknown'] or 0} each)" if unknown else ""
         sentence = "{} bytes are transferred{}{}, limit {}; largest: {}"
         told = (total, _where(values), noted, values["bytes"], name_transfers(subject, rows))
-        yield Breach(subject.snapshot.start, fill_template(sentence, *told))
+        yield Breach(place_of_largest(subject, rows), fill_template(sentence, *told))
     elif unknown and values["unknown"] is None:
         number = f"{len(unknown)} transfer" + "s" * (len(unknown) > 1)
         why = subject.snapshot.size_note.removeprefix("Unavailable: ") or "No dry run has found them."
         sentence = "{}{} of unknown size: {}. {} `unknown: BYTES` counts such a tensor as that many bytes"
         named = name_transfers(subject, unknown)
-        yield Breach(subject.snapshot.start, fill_template(sentence, number, _where(values), named, why))
+        yield Breach(place_of_largest(subject, unknown), fill_template(sentence, number, _where(values), named, why))
 
 
 RULES = (

@@ -18,6 +18,7 @@ from placesim.inspection.explaining.proof import Proof, Proofs, proofs_of_body
 from placesim.inspection.explaining.releases import ReleaseDifference, ReleaseTrials
 from placesim.inspection.explaining.trials import NODE_BUDGET, Trials
 from placesim.inspection.snapshot import PlacedNode, ReportedError, SimulationState, Snapshot, failure_of
+from placesim.ops.categories import UNFED_PLACEHOLDERS
 from placesim.placement.function_bodies import CalledBody, bodies_of
 from placesim.placement.placer import Placement
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from placesim.prediction.node_costs import NodeCostEstimate, NodeCosts
 
 NOT_RUN = "No step runs it."
+NOT_NEEDED = "No kernel runs: the steps feed it, or do not need it."
+"""Note about the costs of a placeholder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ class Inquiry:
         if self._costs is None or found.device is None:
             return None, self._cost_note
         cost = self._costs.of(found.node, found.types)
-        return cost, "" if cost is not None else NOT_RUN
+        return cost, "" if cost is not None else NOT_NEEDED if found.op in UNFED_PLACEHOLDERS else NOT_RUN
 
     def explained_briefly(self) -> Iterator[ExplainedNode]:
         """Yield brief explanations of all placed nodes in log order: first nodes of the graph, then nodes of bodies."""

@@ -271,10 +271,11 @@ def _checked_host(number: int, resources: Sequence[Resource]) -> int:
             raise InvalidArgumentError(
                 f"{resource.name!r} has {resource.cores} cores and {resource.threads} threads: both must be 1 or more"
             )
-    elif resource.host is not None and not (
-        0 <= resource.host < len(resources) and isinstance(resources[resource.host], Cores)
-    ):
-        raise InvalidArgumentError(f"{resource.name!r} is launched by resource {resource.host}, which has no cores")
+        return NOWHERE
+    needed = resource.host if isinstance(resource, SerialStream) else resource.cores
+    if needed is not None and not (0 <= needed < len(resources) and isinstance(resources[needed], Cores)):
+        does = "is launched by" if isinstance(resource, SerialStream) else "runs on"
+        raise InvalidArgumentError(f"{resource.name!r} {does} resource {needed}, which has no cores")
     return host_of(resource)
 
 

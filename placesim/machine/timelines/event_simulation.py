@@ -17,7 +17,7 @@ from placesim.core.process.progress import report_stage
 from placesim.machine.timelines.bandwidth_sharing import Link, SharedLinks, Traffic
 from placesim.machine.timelines.compiled_workload import SENT, SHARED, WorkloadPlan, make_plan
 from placesim.machine.timelines.timeline import ResourceUsage, WorkloadTimeline
-from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Resource, Task
+from placesim.machine.timelines.workload import NOWHERE, CallingThread, Cores, LinkTransfer, Resource, Task
 
 MOMENT = 2.0**-40
 LINKS = -1
@@ -98,6 +98,21 @@ class _CrowdedCores:
         self.speed = self.cores / self.demand if self.demand > self.cores else 1.0
 
 
+def _crowded_cores(plan: WorkloadPlan) -> list[_CrowdedCores | None]:
+    """Return for each resource the cores that it uses if their tasks may request more than exist, else None."""
+    asked = [
+        it.threads * most if isinstance(it, Cores) else 0 for it, most in zip(plan.resources, plan.most_asked, strict=True)
+    ]
+    for it, most in zip(plan.resources, plan.most_asked, strict=True):
+        if isinstance(it, CallingThread):
+            asked[it.cores] += most
+    found = [
+        _CrowdedCores(it.cores) if isinstance(it, Cores) and most > it.cores else None
+        for it, most in zip(plan.resources, asked, strict=True)
+    ]
+    return [found[it.cores] if isinstance(it, CallingThread) else found[n] for n, it in enumerate(plan.resources)]
+
+
 class _Loop:
     """A running simulation of a plan, in columns by phase and by resource.
 
@@ -115,10 +130,7 @@ class _Loop:
         self.queued_at: dict[int, float] = {}
         self.room = [it.threads if isinstance(it, Cores) else 1 for it in plan.resources]
         self.free = self.room.copy()
-        self.crowded = [
-            _CrowdedCores(it.cores) if isinstance(it, Cores) and it.threads * most > it.cores else None
-            for it, most in zip(plan.resources, plan.most_asked, strict=True)
-        ]
+        self.crowded = _crowded_cores(plan)
         self.queues: list[deque[int]] = [deque() for _ in plan.resources]
         self.ended_last = [NOWHERE] * len(plan.resources)
         self.since = [0.0] * len(plan.resources)

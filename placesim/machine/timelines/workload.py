@@ -34,12 +34,22 @@ class Cores(NamedTuple):
     threads: int
 
 
-Resource = SerialStream | Cores
+class CallingThread(NamedTuple):
+    """A thread that runs one task at a time on the cores of another resource, beside the threads of that resource.
+
+    `cores` is the number of these `Cores`.
+    """
+
+    name: str
+    cores: int
+
+
+Resource = SerialStream | Cores | CallingThread
 
 
 def host_of(resource: Resource) -> int:
     """Return the index of the `Cores` that launch a resource's tasks, or NOWHERE if there are none."""
-    return NOWHERE if isinstance(resource, Cores) or resource.host is None else resource.host
+    return NOWHERE if not isinstance(resource, SerialStream) or resource.host is None else resource.host
 
 
 class Task(NamedTuple):

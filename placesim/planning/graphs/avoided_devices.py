@@ -1,8 +1,8 @@
-"""Devices that a plan avoids, and the nodes that stay on them with the reason."""
+"""Devices that a plan avoids, and the nodes that stay on their device with the reason."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from placesim.core.errors import GraphBuildError, UsageError
 from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
@@ -54,6 +54,31 @@ def staying_nodes(drawn: GraphProblem, graph: Graph) -> tuple[StayingNodes, ...]
             reason = _reason(nodes, others, graph) if group.nodes else _FIXED
             found.setdefault((names[drawn.start[tasks[0]]], reason), []).extend(node.name for node in nodes)
     return tuple(StayingNodes(device, tuple(nodes), reason) for (device, reason), nodes in found.items())
+
+
+def held_nodes(drawn: GraphProblem, graph: Graph, freed: Collection[str]) -> tuple[StayingNodes, ...]:
+    """Return the nodes of `freed` that cannot move since colocated nodes request their device, by device and these nodes."""
+    names = short_names([device.name for device in drawn.devices])
+    found: dict[int, list[str]] = {}
+    asking: dict[int, list[Node]] = {}
+    for group in drawn.groups:
+        held = [name for name in group.nodes if name in freed]
+        requests = [node for name in group.nodes if name in graph.ids and (node := graph.node(name)).device]
+        if held and requests and len(group.choices) == 1:
+            found.setdefault(group.choices[0], []).extend(held)
+            asking.setdefault(group.choices[0], []).extend(requests)
+    return tuple(
+        StayingNodes(names[device], tuple(nodes), _held_reason(asking[device])) for device, nodes in sorted(found.items())
+    )
+
+
+def _held_reason(asking: Sequence[Node]) -> str:
+    """Return the reason why nodes that are colocated with requests can't move."""
+    node, more = asking[0], len(asking) - 1
+    if not more:
+        return f"colocated with {node.name}, which requests {node.device}: free this one, too"
+    others = f"{more} more node{'s' * (more > 1)}"
+    return f"colocated with {node.name} and {others}, which request {node.device}: free these, too"
 
 
 def _reason(nodes: Sequence[Node], others: set[str | None], graph: Graph) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,19 +12,20 @@ import numpy as np
 from placesim.planning.graphs.assignments import planned_devices
 from placesim.planning.graphs.problem_building import GraphProblem, relax_capacities
 from placesim.planning.memory_limits import limited_peaks
+from placesim.planning.methods.estimated_moves import MAX_CELLS
+from placesim.planning.methods.peak_repair import MAX_MOVES, lower_peaks, tensor_units
 from placesim.planning.objectives import measure
 from placesim.planning.peaks import Peaks
 from placesim.planning.problem import MemoryLimits, Objective, are_apart
-from placesim.planning.schedules import assignments
+from placesim.planning.schedule_estimates import ScheduleEstimates
+from placesim.planning.schedules import SimulatedSchedule
 
-MAX_TRIED, MAX_TIMED = 40, 8
-"""Number of tensors at a peak whose moves are tried, and number of moves whose step times are compared."""
+MAX_TIMED = 8
+"""Number of moves whose step times are compared if they cannot be estimated."""
 MORE = 1.1
 """Factor of the missing bytes by which a capacity is lowered."""
 _ROUNDED_UP = 1 + 1e-9
 """Factor that covers the rounding of sums in another order."""
-LEAST_HELP = 1e-3
-"""Share of the excess that a move must remove."""
 
 
 def hold_peak_memory(drawn: GraphProblem, memory: GraphProblem) -> GraphProblem:
@@ -148,74 +149,58 @@ def repair_peaks(
 ) -> tuple[int, ...] | None:
     """Return a similar assignment of the memory problem with peaks of at most a share `room` of the capacities.
 
-    A move takes a tensor that is alive at a peak to another device, together with all its readers on the device. Among the most
-    helpful moves, the move that adds the fewest seconds per byte is made. Return None if no move helps, or once `is_over`
-    returns true.
+    A move takes a tensor that is alive at a peak to another device, together with all its readers on the device. Return None if
+    no move helps, or once `is_over` returns true; see `lower_peaks`.
     """
     problem = memory.problem
     state, step = Peaks(problem, devices), _StepTimes(drawn, memory)
-    limits = np.array([device.capacity * room for device in problem.devices])
-    while (excess := _excess(state, limits)) > 0:
-        found = []
-        for groups, target in _moves(state, limits):
-            change = state.move(dict.fromkeys(groups, target))
-            left = _excess(state, limits)
-            if left < excess * (1 - LEAST_HELP) and are_apart(problem, state.devices):
-                found.append((left, groups, target))
-            state.undo(change)
-        found = sorted(found)[:MAX_TIMED]
-        if not found or is_over():
-            return None
-        now = dict(enumerate(state.of_group))
-        seconds = step.seconds(now)
-        _, groups, target = min(
-            found, key=lambda row: (step.seconds({**now, **dict.fromkeys(row[1], row[2])}) - seconds) / (excess - row[0])
-        )
-        state.move(dict.fromkeys(groups, target))
-    return tuple(state.devices)
+    state.capacities = [device.capacity * room for device in problem.devices]
+    before = dict(enumerate(state.of_group))
+
+    def rate(moves: Sequence[Mapping[int, int]]) -> list[float]:
+        return step.seconds([{**before, **move} for move in moves])
+
+    def allows(move: Mapping[int, int]) -> bool:
+        if not all(device in problem.homes[group] for group, device in move.items()):
+            return False
+        after = {**before, **move}
+        return not problem.apart or are_apart(problem, [after[group] for group in problem.group_of])
+
+    moved = lower_peaks(state, tensor_units(state), rate, allows, is_over, step.most)
+    return None if moved is None else tuple(state.devices)
 
 
 class _StepTimes:
-    """Step times of assignments that were searched for low memory."""
+    """Step times of assignments that were searched for low memory: estimates, or values if moves cannot be estimated.
+
+    `most` is the number of moves whose step times should be compared.
+    """
 
     def __init__(self, drawn: GraphProblem, memory: GraphProblem) -> None:
         number_of = {name: number for number, group in enumerate(memory.groups) for name in group.nodes}
-        self._start = drawn.start
+        self._problem, self._start = drawn.problem, drawn.start
         self._tasks = [
             (tasks, number_of[group.nodes[0]])
             for tasks, group in zip(drawn.problem.groups, drawn.groups, strict=True)
             if group.nodes and group.nodes[0] in number_of
         ]
-        measured = measure(drawn.problem)
-        is_makespan = drawn.problem.objective is Objective.MAKESPAN
-        self._value = assignments(drawn.problem).seconds if is_makespan else lambda devices: measured.plan(devices).value
+        is_estimated = drawn.problem.objective is Objective.MAKESPAN and drawn.problem.layout is not None
+        self._estimates = ScheduleEstimates(drawn.problem) if is_estimated else None
+        self.most = min(MAX_MOVES, 1 + MAX_CELLS // max(1, len(drawn.problem.tasks))) if is_estimated else MAX_TIMED
 
-    def seconds(self, of_group: Mapping[int, int]) -> float:
-        devices = list(self._start)
-        for tasks, group in self._tasks:
-            for task in tasks:
-                devices[task] = of_group[group]
-        return self._value(devices)
-
-
-def _excess(state: Peaks, limits: np.ndarray) -> float:
-    return float(np.maximum(state.peaks - limits, 0.0).sum())
-
-
-def _moves(state: Peaks, limits: np.ndarray) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yield groups and devices to which they could move, from tensors at the peak of the fullest device.
-
-    Those tensors come first whose size is closest to the excess.
-    """
-    problem, over = state.problem, state.peaks - limits
-    full = int(np.argmax(over))
-    alive = (number for number in state.largest_at_peak(full) if problem.tensors[number].size)
-    seen = set()
-    for number in sorted(alive, key=lambda number: abs(math.log(problem.tensors[number].size / over[full])))[:MAX_TRIED]:
-        tensor = problem.tensors[number]
-        tasks = [tensor.task, *(task for task, _ in tensor.reads)]
-        groups = tuple(dict.fromkeys(group for task in tasks if state.of_group[group := problem.group_of[task]] == full))
-        for target in range(len(problem.devices)) if groups not in seen else ():
-            if target != full and all(target in problem.homes[group] for group in groups):
-                yield groups, target
-        seen.add(groups)
+    def seconds(self, of_groups: Sequence[Mapping[int, int]]) -> list[float]:
+        rows = [list(self._start) for _ in of_groups]
+        for of_group, devices in zip(of_groups, rows, strict=True):
+            for tasks, group in self._tasks:
+                for task in tasks:
+                    devices[task] = of_group[group]
+        if self._estimates is None:
+            measured = measure(self._problem)
+            return [measured.plan(devices).value for devices in rows]
+        starts, place = (
+            SimulatedSchedule(self._problem).plan(rows[-1]).starts,
+            {task: at for at, task in enumerate(self._problem.order)},
+        )
+        order = sorted(range(len(starts)), key=lambda task: (starts[task], place[task]))
+        found: list[float] = self._estimates.seconds(np.array(rows).T, order).tolist()
+        return found

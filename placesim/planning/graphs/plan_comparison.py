@@ -139,7 +139,8 @@ class PlanEdit(NamedTuple):
     @property
     def title(self) -> str:
         """Text for the nodes that the edit moves."""
-        return f"{self.path} and its gradients" if self.gradients else self.path
+        path = "all movable nodes" if self.path == "*" else self.path
+        return f"{path} and its gradients" if self.gradients else path
 
 
 class CurvePoint(NamedTuple):
@@ -152,7 +153,7 @@ class CurvePoint(NamedTuple):
 
 
 class StayingNodes(NamedTuple):
-    """Nodes that must stay on a device to avoid, and the reason."""
+    """Nodes that must stay on a device to avoid or to leave, and the reason."""
 
     device: str
     nodes: tuple[str, ...]
@@ -173,7 +174,7 @@ class PlanStudy:
     - `edits`: the plan as edits; empty if it was searched by node without a limit of edits.
     - `curve`: the best plans for increasing numbers of edits.
     - `by_node`: a better placement that edits of scopes did not reach; None if none was found.
-    - `staying`: nodes that must stay on a device to avoid.
+    - `staying`: nodes that must stay on a device to avoid, or on a device whose request was dropped.
     """
 
     name: str

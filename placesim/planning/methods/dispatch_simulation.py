@@ -16,7 +16,7 @@ from random import Random
 from typing import NamedTuple
 
 from placesim.machine.timelines.bandwidth_sharing import byte_seconds, route_latency
-from placesim.machine.timelines.workload import Cores
+from placesim.machine.timelines.workload import NOWHERE, Cores, host_of
 from placesim.planning.coarsening import clusterings, join_groups
 from placesim.planning.memory_limits import find_overfull_devices
 from placesim.planning.problem import Plan, PlanningProblem
@@ -101,7 +101,8 @@ class Dispatcher:
             resource = layout.resources[place]
             is_cores = isinstance(resource, Cores)
             self.streams.append(_NONE if is_cores else place)
-            self.hosts.append(place if isinstance(resource, Cores) or resource.host is None else resource.host)
+            host = host_of(resource)
+            self.hosts.append(place if host == NOWHERE else host)
         self.ports = len(layout.resources)
         self.ways = [
             [_Way(route_latency(links, layout.links), byte_seconds(links, layout.links), streams) for links, streams in row]

@@ -7,7 +7,7 @@ on a device during a time interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import islice
 from typing import NamedTuple, Self
@@ -40,6 +40,8 @@ MAX_FAILURES = 6
 """Number of consecutive rounds without a better plan after which another plan is improved."""
 SHAKEN, MAX_LOSS = 8, 0.005
 """Number of random moves that give another plan, and their maximum loss by the estimates, as a share of the step time."""
+TIGHTER = 0.99
+"""Factor by which a limit is lowered if an allocation fails although the peak is within the limit."""
 _WIDTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _INTERVAL, _PART, _CRITICAL, _TOWARDS_NEIGHBOUR, _NEAR, _JOINED, _SWAP = 0.2, 0.5, 0.8, 0.5, 0.3, 0.3, 0.25
 
@@ -64,6 +66,7 @@ class EstimatedMoves:
         self._moves = min(MOVES, MAX_CELLS // max(1, len(problem.tasks)))
         self._order = None if problem.memory is None else AllocationOrder(problem)
         self._peaks = limited_peaks(problem, [min(problem.homes[group], default=0) for group in problem.group_of])
+        self._rooms: list[float] = [] if self._peaks is None else list(self._peaks.capacities)
 
     def within(self, search: Search) -> Self:
         """Return the same moves within another budget."""
@@ -132,16 +135,20 @@ class EstimatedMoves:
             if move and self._is_possible(state, move):
                 moves[tuple(sorted(move.items()))] = move
         rows = list(moves.values())
-        devices = np.repeat(np.array(state.plan.devices)[:, None], len(rows) + 1, axis=1)
-        for number, move in enumerate(rows):
-            for group, device in move.items():
-                devices[list(self._problem.groups[group]), number] = device
-        seconds = self._estimates.seconds(devices, state.order)
-        self._search.spend(ROUND_COST)
+        seconds = self._estimated_seconds(state, [*rows, {}])
         ratios = seconds / seconds[-1]
         return [
             (float(ratios[number]), rows[number]) for number in np.argsort(seconds[:-1], kind="stable") if ratios[number] < most
         ]
+
+    def _estimated_seconds(self, state: State, moves: Sequence[Mapping[int, int]]) -> np.ndarray:
+        """Return the estimated step time of a plan after each of several moves."""
+        devices = np.repeat(np.array(state.plan.devices)[:, None], len(moves), axis=1)
+        for number, move in enumerate(moves):
+            for group, device in move.items():
+                devices[list(self._problem.groups[group]), number] = device
+        self._search.spend(ROUND_COST)
+        return self._estimates.seconds(devices, state.order)
 
     def _draw(self, state: State) -> Move:
         """Return a random move, which may be impossible."""
@@ -166,7 +173,7 @@ class EstimatedMoves:
         homes = self._problem.homes
         return {group: device for group, device in move.items() if of_group[group] != device and device in homes[group]}
 
-    def _is_possible(self, state: State, move: Move) -> bool:
+    def _is_possible(self, state: State, move: Mapping[int, int]) -> bool:
         """Return whether devices have room for the permanent memory of moved groups, and groups that must be apart stay so."""
         problem, left = self._problem, state.left.copy()
         for group, device in move.items():
@@ -196,8 +203,10 @@ class EstimatedMoves:
         """
         together: Move = {}
         peaks = self._peaks
-        if peaks is not None:
+        if peaks is not None and may_exceed:
             peaks.move_to(state.of_group)
+        elif peaks is not None:
+            self._limit(state)
         for move in moves if peaks is None else moves[:MAX_WEIGHED]:
             if not move.keys().isdisjoint(together) or not self._is_possible(state, {**together, **move}):
                 continue
@@ -210,8 +219,28 @@ class EstimatedMoves:
         """Return whether peaks are within their limits after a move."""
         if self._peaks is None:
             return True
-        self._peaks.move_to(state.of_group)
+        self._limit(state)
         return self._peaks.takes(move)
+
+    def _limit(self, state: State) -> None:
+        """Set the peaks to those of a plan, and the limits to the room for peaks, but not below the plan's peaks."""
+        assert self._peaks is not None
+        self._peaks.move_to(state.of_group)
+        self._peaks.capacities = [max(pair) for pair in zip(self._rooms, self._peaks.peaks.tolist(), strict=True)]
+
+    def _succeeds(self, devices: Sequence[int]) -> bool:
+        """Return whether all allocations succeed.
+
+        If they fail although peaks are within the limits, later peaks must be lower: fragments take memory, and a plan's order
+        differs from that of the dry run.
+        """
+        failing = [] if self._order is None else self._order.failing_devices(devices)
+        if failing and self._peaks is not None:
+            self._peaks.move_to([devices[tasks[0]] for tasks in self._problem.groups])
+            peaks = self._peaks.peaks
+            for device in failing:
+                self._rooms[device] = TIGHTER * min(self._rooms[device], float(peaks[device]))
+        return not failing
 
     def _best_simulated(self, state: State, moves: Iterable[Move], *, stops_early: bool = False) -> list[int] | None:
         """Return the devices after the best move; None if no move gains time.
@@ -223,13 +252,13 @@ class EstimatedMoves:
             devices = self._moved(state.plan, move)
             self._search.spend(1)
             value = self._simulated.seconds(devices)
-            if value < least and (self._order is None or not self._order.failing_devices(devices)):
+            if value < least and self._succeeds(devices):
                 best, least = devices, value
             elif (best is not None and stops_early) or self._search.is_over:
                 break
         return best
 
-    def _moved(self, plan: Plan, move: Move) -> list[int]:
+    def _moved(self, plan: Plan, move: Mapping[int, int]) -> list[int]:
         """Return the devices of a plan after a move."""
         devices = list(plan.devices)
         for group, device in move.items():

@@ -34,7 +34,7 @@ def split_layers(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
         return
     simulated, best = SimulatedSchedule(problem), math.inf if search.start is None else search.start.value
     ranked: list[tuple[float, tuple[int, ...]]] = []
-    for devices, excess in _possible(problem):
+    for devices, excess in easiest_splits(problem):
         if search.is_over or search.is_met(best):
             return
         search.spend(1)
@@ -53,7 +53,7 @@ def split_layers(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
             yield plan
 
 
-def _possible(problem: PlanningProblem) -> list[tuple[tuple[int, ...], float]]:
+def easiest_splits(problem: PlanningProblem) -> list[tuple[tuple[int, ...], float]]:
     """Return the assignments of cuts with their excesses of memory; if peaks are limited, only those with the least excess."""
     splits = list(layer_splits(problem))
     peaks = limited_peaks(problem, splits[0]) if splits else None

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from placesim.planning.memory_limits import AllocationOrder
 from placesim.planning.methods.dispatch_simulation import dispatch_ready
-from placesim.planning.methods.estimated_moves import LEAST_GAIN, MAX_FAILURES, MAX_TASKS, EstimatedMoves, Move, State, halves
+from placesim.planning.methods.estimated_moves import (
+    LEAST_GAIN,
+    MAX_FAILURES,
+    MAX_TASKS,
+    TIGHTER,
+    EstimatedMoves,
+    Move,
+    State,
+    halves,
+)
+from placesim.planning.methods.peak_repair import lower_peaks, tensor_units
 from placesim.planning.peaks import Peaks
 from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.search_budget import Search
@@ -23,8 +34,11 @@ LEAST_WEIGHT = 0.02
 """Least share of the step time that an excess counts, so that a plan that nearly fits soon fits."""
 HARDER = 1.05
 """Factor of the least penalty with which a move helps."""
-TIGHTER = 0.99
-"""Factor by which a limit is lowered if an allocation fails although the peak is within the limit."""
+
+MAX_TRIMS = 8
+"""Maximum number of times that a plan is made to fit with ever lower limits, because fragments take memory."""
+MAX_TRIM_LOSS = 1.03
+"""Maximum factor by which a plan that is made to fit in this way may be slower than before."""
 
 
 def fit_memory(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
@@ -57,10 +71,17 @@ class FittingMoves(EstimatedMoves):
     _peaks: Peaks
     _order: AllocationOrder
 
+    def __init__(self, problem: PlanningProblem, search: Search) -> None:
+        super().__init__(problem, search)
+        self._tensor_units = tensor_units(self._peaks)
+        self._capacities = tuple(self._peaks.capacities)
+
     def fit(self, start: Plan) -> Iterator[Plan]:
         """Change a plan until all its allocations succeed, and yield better plans from then on."""
-        search, peaks, failures, state = self._search, self._peaks, 0, self._state(start.devices)
-        capacities, failing = list(peaks.capacities), self._order.failing_devices(start.devices)
+        search, peaks, failures = self._search, self._peaks, 0
+        peaks.capacities = list(self._capacities)
+        state, failing = self._trimmed(self._state(start.devices))
+        peaks.capacities = list(self._capacities)
         penalty = search.random.choice(PENALTIES)
         while failing and failures < MAX_FAILURES and not search.is_over:
             penalty, moves = self._weighed(state, penalty)
@@ -70,13 +91,61 @@ class FittingMoves(EstimatedMoves):
                 failures, state = 0, self._state(found)
                 failing = self._order.failing_devices(found)
             peaks.move_to(state.of_group)
-            # fragments take memory, too
-            for device in failing if not peaks.excess else ():
-                peaks.capacities[device] = TIGHTER * min(float(peaks.peaks[device]), peaks.capacities[device])
-        peaks.capacities = capacities
+            self._tighten(failing)
         if not failing:
             yield state.plan
             yield from self.improve(state.plan)
+
+    def _tighten(self, failing: Sequence[int]) -> None:
+        """If all peaks are within the limits, lower those of devices on which an allocation fails: fragments take memory."""
+        peaks = self._peaks
+        for device in failing if not peaks.excess else ():
+            peaks.capacities[device] = TIGHTER * min(float(peaks.peaks[device]), peaks.capacities[device])
+
+    def _trimmed(self, start: State) -> tuple[State, list[int]]:
+        """Return a state that fits after moves of units that hold tensors at peaks, and no failing devices.
+
+        If that does not fit, or loses much time, return the start and its failing devices.
+        """
+        state, peaks = start, self._peaks
+        failing = first = self._order.failing_devices(state.plan.devices)
+        for _ in range(MAX_TRIMS if failing else 0):
+            peaks.move_to(state.of_group)
+            self._tighten(failing)
+            move = self._lowering(state)
+            if move is None:
+                break
+            state = self._state(self._moved(state.plan, move))
+            failing = self._order.failing_devices(state.plan.devices)
+            if not failing:
+                break
+        is_slow = state.plan.value > start.plan.value * MAX_TRIM_LOSS
+        return (start, first) if failing or is_slow else (state, failing)
+
+    def _lowering(self, state: State) -> Move | None:
+        """Return the move of `lower_peaks` for the peaks of a plan."""
+
+        def rate(moves: Sequence[Mapping[int, int]]) -> list[float]:
+            found: list[float] = self._estimated_seconds(state, moves).tolist()
+            return found
+
+        allows = partial(self._allows, state)
+        return lower_peaks(self._peaks, self._units_at, rate, allows, lambda: self._search.is_over, self._moves)
+
+    def _units_at(self, number: int) -> Iterator[Sequence[int]]:
+        """Yield the units that hold a tensor of the memory problem: its maker and readers, and its maker's units."""
+        own = self._unit_of[0]
+        for unit in self._tensor_units(number):
+            yield tuple(group for group in unit if group in own)
+        problem = self._peaks.problem
+        maker = problem.group_of[problem.tensors[number].task]
+        for unit_of in self._unit_of if maker in own else ():
+            yield unit_of[maker]
+
+    def _allows(self, state: State, move: Mapping[int, int]) -> bool:
+        """Return whether groups can move to devices that can run them."""
+        homes = self._problem.homes
+        return all(device in homes[group] for group, device in move.items()) and self._is_possible(state, move)
 
     def _fitter(self, state: State, moves: Sequence[Move], penalty: float) -> list[int] | None:
         """Return the devices after the best combination of moves by step time and excess; None if none is better."""

@@ -12,7 +12,7 @@ from enum import Enum
 
 from placesim.core.errors import UsageError
 from placesim.graph.graph import Node, TensorRef
-from placesim.ops.categories import CONSTANTS, JOINS, SHAPE_OPS
+from placesim.ops.categories import CONSTANTS, SHAPE_OPS
 from placesim.ops.kernels import has_trait, mixing_of
 from placesim.ops.kernels.kernel import Trait
 from placesim.planning.strategies.batch_shapes import BatchShapes, moved_inputs
@@ -162,8 +162,6 @@ class BatchDependence:
         if Dependence.ROWS in dependent or Dependence.FILLED in dependent:
             return self._reduced(node, dependent)
         first, alike = dependent[0], len({*dependent}) == 1
-        if first is Dependence.SUM and node.op in JOINS and any(kinds[i] is Dependence.NONE for i in moved_inputs(node)):
-            return Dependence.STATISTIC
         if Dependence.STATISTIC in dependent:
             return Dependence.STATISTIC
         if has_trait(node.op, Trait.DIVIDES):
@@ -172,7 +170,10 @@ class BatchDependence:
             return self._scaled(node, kinds.index(Dependence.NONE), first)
         if has_trait(node.op, Trait.ADDS) and alike and (len(dependent) == len(kinds) or first is Dependence.MEAN):
             return first
-        return first if alike and any(has_trait(node.op, trait) for trait in _LINEAR) else Dependence.STATISTIC
+        if not alike or not any(has_trait(node.op, trait) for trait in _LINEAR):
+            return Dependence.STATISTIC
+        has_own_terms = first is Dependence.SUM and any(kinds[i] is Dependence.NONE for i in moved_inputs(node))
+        return Dependence.STATISTIC if has_own_terms else first
 
     @staticmethod
     def _reduced(node: Node, dependent: Sequence[Dependence]) -> Dependence:

@@ -273,7 +273,7 @@ class BatchShapes:
         if value is None or value.dtype.kind not in "iu":
             return False
         for i, size in enumerate(value.tolist()):
-            if size and size % self.examples == 0:
+            if size > 0 and size % self.examples == 0:
                 before = dict(self._fitted)
                 self._fit_element(ref, i, size)
                 if not self._is_refused(node):
@@ -326,8 +326,10 @@ class BatchShapes:
         if node.op in CONSTANTS:
             original: Array = node.attrs["value"].array
             assumed, own = (array.copy() for array in self._fitted.get(node.id, (original, original)))
-            if assumed.size > index and assumed.reshape(-1)[index] == size:
-                assumed.reshape(-1)[index] = size // self.examples * self._part_size
+            rows = size // self.examples * self._part_size
+            has_room = assumed.dtype.kind not in "iu" or rows <= np.iinfo(assumed.dtype).max
+            if has_room and assumed.size > index and assumed.reshape(-1)[index] == size:
+                assumed.reshape(-1)[index] = rows
                 own.reshape(-1)[index] = size // self.parts
                 self._set(node, assumed, own)
         elif has_trait(node.op, Trait.MOVES_ELEMENTS) or has_trait(node.op, Trait.PASSES_ON):

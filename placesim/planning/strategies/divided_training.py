@@ -16,6 +16,7 @@ from placesim.planning.strategies.batch_shapes import BatchShapes
 from placesim.planning.strategies.mirrored_variables import MirroredVariables
 from placesim.planning.strategies.pipelines.pass_order import PassOrder
 from placesim.planning.strategies.training_graph import TrainingGraph, list_names
+from placesim.planning.strategies.zero_gradients import find_ignored_variables
 
 
 class Part(NamedTuple):
@@ -102,6 +103,13 @@ class DividedTraining:
         random = [node for node in map(self.graph.nodes.__getitem__, self.training.forward) if _is_random(node)]
         if random:
             found.append(f"other random numbers in each part: {list_names(random)}")
+        ignored = [*find_ignored_variables(self.training, self.shapes.full)]
+        if ignored:
+            by = list_names([*{own.by.id: own.by for own in ignored}.values()])
+            named = list_names([own.variable for own in ignored])
+            found.append(
+                f"the exact gradient is 0, so rounding decides the updates: {named} (what they add is ignored by {by})"
+            )
         return tuple(found)
 
     def dtype(self, ref: TensorRef) -> DataType:

@@ -99,7 +99,7 @@ class _MixedWriter:
         each = None if file.each_step is None else tuple(map(self._step, file.each_step))
         new = self._graph.emptied()
         new.extend(self._writer.nodes)
-        return replace(file, graph=new.in_order(new.runtime_order()), steps=steps, each_step=each, as_read=None)
+        return replace(file, graph=new.in_runtime_order(), steps=steps, each_step=each, as_read=None)
 
     # --- inputs -----------------------------------------------------------------------------------------------------
 

@@ -292,4 +292,4 @@ def recompute(file: GraphFile, recomputation: Recomputation) -> GraphFile:
         nodes.append(written(names[number], node, True, [graph.nodes[start].name for start in starts]))
     new = graph.emptied()
     new.extend(nodes)
-    return replace(file, graph=new.in_order(new.runtime_order()), as_read=None)
+    return replace(file, graph=new.in_runtime_order(), as_read=None)

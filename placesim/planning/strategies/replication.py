@@ -403,4 +403,4 @@ class _Replicator:
         graph = Graph(self._graph.registry, self._graph.functions, self._graph.file)
         graph.versions, graph.files = self._graph.versions, self._graph.files
         graph.extend(self._writer.nodes)
-        return graph if self._divided.order is None else graph.in_order(graph.runtime_order())
+        return graph if self._divided.order is None else graph.in_runtime_order()

@@ -82,6 +82,8 @@ class Strategy:
                 f"expected --replicas N, --accumulate N, --stages N, --recompute {SQRT} or --precision float16"
             )
         words = [word for word in self.recompute if word in (SQRT, AUTO) or is_segment_count(word)]
+        if any(word.isdecimal() and not int(word) for word in words):
+            raise UsageError(f"wrong recompute: got {words[0]}, expected a number of segments of 1 or more")
         if words and len(self.recompute) > 1:
             raise UsageError(f"wrong recompute: got {', '.join(self.recompute)}, expected {words[0]} alone, or scopes")
         if self.parts > MAX_PARTS:
@@ -208,9 +210,15 @@ def rewrite_training(file: GraphFile, strategy: Strategy) -> TrainingRewrite:
     return replace(found, file=replicate(file, divided), batch=sizes, is_mean=divided.is_mean, notes=(*notes, *divided.notes))
 
 
-def sorted_gpus(devices: Iterable[str]) -> list[str]:
-    """Return the names of the GPUs among a session's devices, in order of tasks. A session lists its own task last."""
-    return sorted(filter(is_gpu, devices), key=lambda name: tuple(parse_runtime_name(name) or DeviceName()))
+def sorted_gpus(devices: Iterable[str], inventory: Sequence[TaskInventory] | None) -> list[str]:
+    """Return the names of the GPUs among a session's devices in the machine's order. A session lists its own task last."""
+    jobs = [task.job for task in inventory or ()]
+
+    def place(name: str) -> tuple[int, int, int]:
+        spec = parse_runtime_name(name) or DeviceName()
+        return jobs.index(spec.job) if spec.job in jobs else -1, spec.task or 0, spec.id or 0
+
+    return sorted(filter(is_gpu, devices), key=place)
 
 
 def spread_over_tasks(

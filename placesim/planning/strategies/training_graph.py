@@ -84,7 +84,7 @@ def find_training(graph: Graph, batch: Sequence[str] = (), *, needs_batch: bool 
     updates = _find_updates(graph)
     if not updates:
         raise UsageError(
-            "not a training graph: got no update of a variable with a gradient of tf.gradients, expected an optimizer: "
+            "not a training graph: got no variable that is updated with a gradient of tf.gradients, expected an optimizer: "
             "in a script, `minimize`; in a graph file, an entry `train`"
         )
     cuts = dict.fromkeys(ref.node for update in updates for ref in update.gradients)
@@ -182,7 +182,10 @@ def _find_loss(graph: Graph, backward: Iterable[Node]) -> TensorRef:
         raise UsageError("no loss: got gradients in scopes without forward nodes, expected the names that tf.gradients gives")
     named = ", ".join(node.name for node in last[:MAX_NAMED])
     error = UsageError(f"several losses: got {named}{', ...' if len(last) > MAX_NAMED else ''}, expected gradients of one loss")
-    error.help = ("a graph that already has towers cannot get more: write it with one tower",)
+    error.help = (
+        "one optimizer can minimize the sum of several losses",
+        "a graph that already has towers cannot get more: write it with one tower",
+    )
     raise error
 
 

@@ -33,6 +33,10 @@ _HINTS = (
         r"unknown key in a graph file: got 'rules'|unknown key in a policy: got 'nodes'",
         "to check a graph against a policy: placesim check GRAPH --policy FILE",
     ),
+    (
+        r"unknown key in a profile: got 'nodes'",
+        "this is a graph file; `placesim calibrate --output FILE` measures this computer and writes a profile",
+    ),
     (r"unknown key in a graph file: got 'nbformat'", "convert a notebook to a script with `jupyter nbconvert --to script`"),
     (
         r"\.(yaml|yml|json):[\d:]* invalid GraphDef",

@@ -8,7 +8,7 @@ from typing import Any
 
 from placesim.core.escaping import escape_line
 from placesim.core.styled_text import Role, StyledText, fill_template
-from placesim.inspection.difference import Difference, PeakChange, ScopeMove
+from placesim.inspection.difference import Difference, PeakChange, ScopeMove, TransferChange, largest_first, tensor_text
 from placesim.inspection.short_device_names import short_device
 from placesim.inspection.snapshot import ReportedError
 from placesim.inspection.time_difference import Duration, StepDifference, StepInterval, TimeChange
@@ -19,6 +19,7 @@ from placesim.report.text.tables import TableSpec
 MAX_LISTED = 40
 """Maximum rows of each kind in the text, followed by the count of the rest; JSON has all."""
 MAX_TIMES = 8
+MAX_NEW_TRANSFERS = 3
 LEAST_SHARE = 0.005
 """Minimum share of the longer step's time for a change to be listed."""
 
@@ -48,12 +49,25 @@ def _lines(difference: Difference) -> Iterator[StyledText]:
             yield from _limited([mark(f"{sign} {name}") for name in names])
     if difference.transfers:
         yield _head("transfers:")
-        yield from (fill_template("  {}", change.text) for change in difference.transfers)
+        for change in difference.transfers:
+            yield fill_template("  {}", change.text)
+            yield from _new_transfers(change)
     if difference.memory:
         yield _head("peak memory:")
         yield from (fill_template("  {}", change.text) for change in difference.memory)
     if difference.time is not None:
         yield from _time_lines(difference.time)
+
+
+def _new_transfers(change: TransferChange) -> Iterator[StyledText]:
+    """Yield a line with the largest transfers of tensors that were not sent before, if there are any."""
+    shown = [
+        f"{tensor_text(row)} ({'unknown size' if row.bytes is None else f'{row.bytes} bytes'})"
+        for row in largest_first(change.new)[:MAX_NEW_TRANSFERS]
+    ]
+    if shown:
+        more = len(change.new) - len(shown)
+        yield _new(f"    new: {', '.join(shown)}{f' and {more} more' if more else ''}")
 
 
 # --- time -----------------------------------------------------------------------------------------------------------
@@ -159,6 +173,7 @@ def difference_document(difference: Difference) -> dict[str, Any]:
                 "dst": change.target,
                 "before": change.before.document(),
                 "after": change.after.document(),
+                "new": [{"tensor": tensor_text(row), "bytes": row.bytes} for row in change.new],
             }
             for change in difference.transfers
         ],

@@ -77,7 +77,7 @@ def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
             ],
         )
     yield "kernels", [_kernels(support) for support in found.kernels]
-    yield "group", list(_group(found.group))
+    yield "group", list(_group(found.group, found.node))
     held = found.held_to
     if found.group is not None:
         yield (
@@ -125,12 +125,30 @@ def _kernels(support: KernelSupport) -> str:
     return f"{support.device_type}: none for these attrs: {why}"
 
 
-def _group(group: ProofGroup | None) -> Iterator[str]:
+def _chain_first(group: ProofGroup, name: str) -> Sequence[Merge]:
+    """Return the merges of a group: first those that connect a member to the first member, then the others."""
+    near = grouped((end, merge) for merge in group.merges for end in (merge.node, merge.other))
+    via: dict[str, Merge | None] = {group.members[0]: None}
+    for member in (reached := [group.members[0]]):
+        for merge in near.get(member, ()):
+            other = merge.other if merge.node == member else merge.node
+            if other not in via:
+                via[other] = merge
+                reached.append(other)
+    links: list[Merge] = []
+    while (link := via.get(name)) is not None:
+        links.append(link)
+        name = link.other if link.node == name else link.node
+    return [*links, *(merge for merge in group.merges if merge not in links)]
+
+
+def _group(group: ProofGroup | None, name: str) -> Iterator[str]:
     if group is None:
         yield "alone"
         return
     yield f"{len(group.members)} nodes: {list_words(group.members, MAX_LISTED)}"
-    for merge in group.merges[:MAX_LISTED]:
+    merges = group.merges if len(group.merges) <= MAX_LISTED else _chain_first(group, name)
+    for merge in merges[:MAX_LISTED]:
         yield StyledText(merge.text, "" if merge.location is None else fill_template(" ({})", place(merge.location)))
     if len(group.merges) > MAX_LISTED:
         yield f"{len(group.merges) - MAX_LISTED} more merges"
@@ -222,7 +240,9 @@ def _format_alternatives(title: str, found: Alternatives, before: str | None, li
     lines = [StyledText(f"  {title}", role=Role.HEAD)]
     lines += [StyledText("    ", trial_text(trial, before)) for trial in found.outcomes[:limit]]
     if not found.outcomes:
-        lines.append(StyledText("    none of the edits tried would change it"))
+        lines.append(
+            StyledText("    none of the edits tried would change it; `--device NAME=DEVICE` requests a device for a node")
+        )
     if len(found.outcomes) > limit:
         lines.append(StyledText(f"    {len(found.outcomes) - limit} more (see --edits)"))
     if found.untried:

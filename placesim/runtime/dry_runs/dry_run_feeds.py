@@ -202,7 +202,8 @@ def check_batch(graph: Graph) -> None:
     """Raise UsageError if no placeholder has an unknown batch dimension."""
     if not has_open_batch(graph):
         error = UsageError("no batch dimension: got --batch, expected a placeholder with an unknown first dimension")
-        error.help = tuple(f"{name} is declared as {shape}" for name, shape in declared_shapes(graph)[:MAX_NAMED])
+        declared = tuple(f"{name} is declared as {shape}" for name, shape in declared_shapes(graph)[:MAX_NAMED])
+        error.help = (*declared, *(("in a graph file, `shape: [null, ...]` leaves the batch open",) if declared else ()))
         raise error
 
 

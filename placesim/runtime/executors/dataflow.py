@@ -147,7 +147,8 @@ class DataflowRun(Propagation):
             return self._send(visit) if kind == SEND else self._receive(visit)
         if visit.dead:
             return self._start_dead(visit)
-        if node.is_expensive and self.pool is not None and self._hand_over(visit, self.pool):
+        # a thread of the pool is only quicker if something else can run meanwhile
+        if node.is_expensive and (self.ready or self.in_flight) and self.pool is not None and self._hand_over(visit, self.pool):
             return None
         try:
             if kind <= RESULT:

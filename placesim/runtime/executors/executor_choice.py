@@ -40,13 +40,13 @@ def build_executor(
     kernels = load_kernels()
     programs = [build_program(part.graph, states[part.device.name], kernels, step_resources, call_function) for part in parts]
     # a fixed order costs less per node, but knows neither branches nor waiting
-    if needs_dataflow(programs) or (pool is not None and _has_parallel_work(programs)):
+    if needs_dataflow(programs) or (pool is not None and has_parallel_work(programs)):
         from placesim.runtime.executors.dataflow_executor import DataflowExecutor
 
         return DataflowExecutor(programs, pool, observer, is_body=is_body, let_others=let_others)
     return Executor(programs, observer)
 
 
-def _has_parallel_work(programs: Sequence[Program]) -> bool:
+def has_parallel_work(programs: Sequence[Program]) -> bool:
     """Whether at least two nodes are expensive enough to run in threads of their own."""
     return sum(is_expensive(instruction.kernel) for program in programs for instruction in program.instructions) > 1

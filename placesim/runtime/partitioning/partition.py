@@ -103,7 +103,7 @@ def partition(client: ClientGraph, device_set: DeviceSet) -> Partitions:
     transfers = list(whole.transfers)
     for part in whole.parts:
         # a worker builds its part from NodeDefs, which numbers the nodes anew (6.5.2)
-        graph = part.graph.in_order(part.graph.runtime_order())
+        graph = part.graph.in_runtime_order()
         devices = [device_set.by_name[node.device] for node in graph.nodes]
         inner = _Partitioner(graph, devices, _Names("_G"), lambda device: device.name, True).run()
         parts += inner.parts

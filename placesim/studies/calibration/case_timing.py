@@ -19,7 +19,6 @@ from placesim.ops.categories import UNFED_PLACEHOLDERS
 from placesim.prediction.host_loads.load import Load
 from placesim.prediction.host_loads.rules import host_load
 from placesim.prediction.node_shapes import KeptTensors
-from placesim.prediction.step_tasks import runs_in_pool
 from placesim.runtime.executors.ordered_executor import Executor
 from placesim.runtime.executors.program import Instruction
 from placesim.runtime.executors.thread_pools import ThreadPools
@@ -83,39 +82,30 @@ class NoiseCheck:
         )
 
 
-class KernelLoads(NamedTuple):
-    """The simulated loads of a step's kernels, by node, and the number of kernels that a pool would run."""
-
-    loads: dict[str, Load]
-    handed: int
-
-
-def profile_kernels(graph: Graph) -> KernelLoads:
-    """Return the loads of the step that fetches `all`. Raises the errors of the graph's dry run."""
+def kernel_loads(graph: Graph) -> dict[str, Load]:
+    """Return the loads of the kernels of the step that fetches `all`, by node. Raises the errors of the graph's dry run."""
     recorder = ExecutionRecorder()
     steps = tuple(GraphStep((Fetch(name),)) for name in ("init", "all") if name in graph.ids)
     loaded = LoadedGraph(GraphFile("calibration", graph, inventory=_MACHINE, steps=steps), Path())
     outcome = simulate(loaded, SimulationOptions(), SimulationStage.WALKED, tells_memory=True, recorder=recorder)
     if outcome.error is not None:
         raise outcome.error
-    found, handed = {}, 0
+    found = {}
     step = recorder.steps[-1]
     kept = KeptTensors(step)
     for execution in step:
         site = execution.site
         if site is None or execution.is_dead:
             continue
-        shapes = kept.shapes(site, execution)
-        counted = host_load(shapes)
+        counted = host_load(kept.shapes(site, execution))
         if counted is not None:
             found[site.instruction.node.name] = counted
-            handed += runs_in_pool(site, shapes)
-    return KernelLoads(found, handed)
+    return found
 
 
 def find_load(case: Case) -> Load:
     """Return the load of the case's op. Raises the errors of the graph's dry run."""
-    return profile_kernels(build_case_graph(case)).loads["n0"]
+    return kernel_loads(build_case_graph(case))["n0"]
 
 
 class StepTimer:

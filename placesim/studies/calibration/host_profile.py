@@ -11,7 +11,6 @@ from statistics import mean, median
 
 from placesim.core.operating_system import available_processors, processor_name
 from placesim.machine.host_models import BASIC, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, MeasuredFigure
-from placesim.ops.categories import CONSTANTS
 from placesim.ops.process.intra_op_threads import blas_text
 from placesim.runtime.executors.thread_pools import ThreadPools
 from placesim.studies.calibration.case_timing import (
@@ -20,7 +19,7 @@ from placesim.studies.calibration.case_timing import (
     StepTimer,
     Timing,
     find_load,
-    profile_kernels,
+    kernel_loads,
     random_feeds,
     time_kernels,
     time_quickest,
@@ -47,16 +46,20 @@ _CHAINS = (2, 2 + _NODES)
 _SMALL_KERNELS = ("negations", "softmaxes")
 """Nodes whose kernels the executor calls in its two ways: as a function of numpy, or as a function that takes a list."""
 _FETCHED = f"negations {_MANY}"
+_STAGES = (1, 41)
+"""Numbers of stages of the graphs that measure what it takes to wake a pool's threads."""
+_HANDED = 2
+"""Nodes of a stage that a pool runs at once."""
+_HANDED_ROUNDS = 7
 _REPEATED = (
     _FETCHED,
     *(f"{nodes} {count}" for nodes in ("identities", *_SMALL_KERNELS) for count in _CHAINS),
     *(f"{nodes} {count}" for nodes in ("variables", "placeholders") for count in (_FEW, _MANY)),
+    *(f"forks {count} {width}" for count in _STAGES for width in range(1, 1 + _HANDED)),
 )
-_MANY_NODES = 100
-_NETWORK_RUNS = 9
 _THREADS = ("slowed_products", "slowed_passes", "shared", "contended_call")
 _COLD = "cold_call"
-_DISPATCHES = ("dispatch", "dataflow", "beside", "variable", "step", "fed", "fetched")
+_DISPATCHES = ("dispatch", "dataflow", "handed", "beside", "variable", "step", "fed", "fetched")
 _ITEM = 4
 _QUIET_KEY = "quiet"
 Progress = Callable[[int, int], None]
@@ -118,7 +121,7 @@ class _Calibration:
         alone = [sample for sample in cases if sample.load.parts > 1][: len(shared)]
         seconds |= fit_threads(alone, shared, profile, self._cores)
         spreads |= dict.fromkeys(_THREADS, _spread(sample.timing for sample in shared))
-        found = self._among_others(seconds)
+        found = self._among_others()
         profile = replace(profile, seconds=seconds | {_COLD: 0.0})
         seconds[_COLD] = fit_cold_calls(found, families, profile, self._cores)
         spreads[_COLD] = _spread(sample.timing for sample in found)
@@ -164,33 +167,18 @@ class _Calibration:
             self._tick()
         return found
 
-    def _among_others(self, seconds: dict[str, float]) -> list[Sample]:
-        """Measure kernels inside networks on all cores, with cold caches and idle helper threads.
-
-        Adds `handed` to `seconds`, the time to pass a node to a thread of the pool.
-        """
+    def _among_others(self) -> list[Sample]:
+        """Measure kernels inside networks on all cores, with cold caches and idle helper threads."""
         self._total += len(self._networks)
-        found, handed = [], [0.0]
+        found = []
         for graph in map(self._graphs.__getitem__, self._networks):
-            loads, number = profile_kernels(graph)
-            feeds = random_feeds(graph)
-            timer = StepTimer(graph, self._all_cores, feeds)
-            parallel = StepTimer(graph, self._all_cores, feeds, inter_op=2)
-            fixed, arriving = (min(it.run() for _ in range(_NETWORK_RUNS)) for it in (timer, parallel))
-            timings = timer.time_nodes(self._case_seconds)
-            if len(loads) >= _MANY_NODES:  # many nodes, so that the time of the step itself is small for each node
-                arriving -= sum(node.op not in CONSTANTS for node in graph.nodes) * (seconds["dataflow"] - seconds["dispatch"])
-                handed.append((arriving - fixed) / number if number else 0.0)
-            found += [Sample(load, timings[name]) for name, load in loads.items() if name in timings]
+            timings = StepTimer(graph, self._all_cores, random_feeds(graph)).time_nodes(self._case_seconds)
+            found += [Sample(load, timings[name]) for name, load in kernel_loads(graph).items() if name in timings]
             self._tick()
-        seconds["handed"] = max(0.0, median(handed[1:] or handed))
         return found
 
     def _dispatches(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Measure what steps and nodes cost beside their kernels, in seconds, and the spread of these times.
-
-        Also returns the spread of the time that `_among_others` adds.
-        """
+        """Measure what steps and nodes cost beside their kernels, in seconds, and the spread of these times."""
         variables = self._timers("variables", (_FEW, _MANY))
         fed = self._timers("placeholders", (_FEW, _MANY))
         chain = self._graphs[_FETCHED]
@@ -198,7 +186,8 @@ class _Calibration:
         fetched = [StepTimer(chain, self._all_cores, random_feeds(chain), names) for names in fetches]
         found = {
             "dispatch": self._slope(_NODES, *self._timers("identities", _CHAINS)),
-            "dataflow": self._slope(_NODES, *self._timers("identities", _CHAINS, inter_op=2)),
+            "dataflow": self._slope(_NODES, *self._timers("identities", _CHAINS, inter_op=_HANDED)),
+            "handed": self._handed(),
             "beside": self._beside(),
             "variable": self._slope(_MANY - _FEW, *variables),
             "step": time_quickest(variables[0].run, self._case_seconds),
@@ -209,13 +198,37 @@ class _Calibration:
             self._tick()
         seconds = {name: timing.seconds for name, timing in found.items()}
         seconds["dataflow"] = max(seconds["dispatch"], seconds["dataflow"])
-        spreads = {name: timing.spread - 1 for name, timing in found.items()}
-        return seconds, spreads | {"handed": spreads["dataflow"]}
+        # a stage has the handed nodes and a sum
+        seconds["handed"] = max(0.0, seconds["handed"] - (_HANDED + 1) * (seconds["dataflow"] - seconds["dispatch"]))
+        return seconds, {name: timing.spread - 1 for name, timing in found.items()}
 
     def _timers(self, nodes: str, counts: tuple[int, int], inter_op: int = 0) -> list[StepTimer]:
         """Return timers of the graphs with so many of these nodes."""
         graphs = [self._graphs[f"{nodes} {count}"] for count in counts]
         return [StepTimer(graph, self._all_cores, random_feeds(graph), inter_op=inter_op) for graph in graphs]
+
+    def _handed(self) -> Timing:
+        """Measure how much longer a stage of nodes in a pool takes than one of these nodes in the calling thread.
+
+        The system chooses the processors of a pool's threads, and seldom changes them. So the result is the median over several
+        pools, and the median of each pool's runs. Its spread is from the median to the slowest pool.
+        """
+        alone = self._stage(self._all_cores, 1 if self._cores > 1 else _HANDED)
+        found = []
+        for _ in range(_HANDED_ROUNDS):
+            pools = ThreadPools()
+            found.append(self._stage(pools, _HANDED, _HANDED))
+            pools.close()
+        delays = [max(timing.seconds - alone.seconds, 0.0) for timing in found]
+        middle = median(delays)
+        return Timing(middle, max(delays) / middle if middle else 1.0)
+
+    def _stage(self, pools: ThreadPools, width: int, inter_op: int = 0) -> Timing:
+        """Return the median time of a stage of a forked graph."""
+        graphs = [self._graphs[f"forks {stages} {width}"] for stages in _STAGES]
+        few, many = (StepTimer(graph, pools, random_feeds(graph), inter_op=inter_op) for graph in graphs)
+        low, high = (time_quickest(timer.run, self._case_seconds / 2) for timer in (few, many))
+        return Timing((high.seconds * high.spread - low.seconds * low.spread) / (_STAGES[1] - _STAGES[0]), high.spread)
 
     def _beside(self) -> Timing:
         """Measure the overhead of a node beside its kernel: the mean over both kinds of kernels."""

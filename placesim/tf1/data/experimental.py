@@ -48,7 +48,7 @@ def parallel_interleave(
 
 
 def unbatch() -> Transformation:
-    """The slices of each element."""
+    """Transformation that yields the slices of each element."""
     return mapping.unbatch
 
 

@@ -61,7 +61,7 @@ class MomentumOptimizer(Optimizer, OpUpdates):
 
 
 class RMSPropOptimizer(Optimizer, OpUpdates):
-    """Divides the gradient by the root of its running mean square, or if `centered` of its running variance."""
+    """Divides the gradient by the root of its running mean square, or, if `centered`, of its running variance."""
 
     update = "RMSProp"
     hyperparameters = ("learning_rate", "decay", "momentum", "epsilon")

@@ -144,7 +144,6 @@ class ResourceVariable(MadeVariable, HandledVariable):
     def _make(
         self, scope: str, value: TensorLike, dtype: DTypeLike | None, shape: TensorShape | None, validate_shape: bool
     ) -> None:
-        self.graph = get_default_graph()
         own = scope[:-1]
         with self.graph.builder.class_attr(own):
             with tf.name_scope("Initializer"), tf.device(None):

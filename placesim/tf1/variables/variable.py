@@ -284,10 +284,10 @@ class MadeVariable(Variable):
             raise ValueError(self._WITHOUT_VALUE)
         collections = check_collections(collections)
         set_roles(self, name, trainable, synchronization, aggregation, constraint)
-        self.graph = tf.get_default_graph()
         self._caching_device = caching_device
         given = [] if callable(initial_value) else [initial_value]
         with tf.init_scope():
+            self.graph = tf.get_default_graph()
             with tf.name_scope(name, "Variable", given) as scope:
                 self._make(scope, initial_value, dtype, None if shape is None else TensorShape(shape), validate_shape)
             add_to_collections(self, collections)

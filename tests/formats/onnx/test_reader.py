@@ -95,7 +95,7 @@ def test_an_op_that_nothing_knows_needs_types_of_its_outputs() -> None:
         placesim.place(io.BytesIO(data))
     with pytest.raises(GraphFileError, match="unknown type of output 'y': expected it in the model's 'value_info'"):
         placesim.place(io.BytesIO(data), allow_unknown="cpu")
-    with pytest.raises(UsageError, match="wrong allow_unknown: got 'MOON', expected device types among CPU and GPU"):
+    with pytest.raises(UsageError, match="wrong allow_unknown: got 'moon', expected device types among CPU and GPU"):
         placesim.place(io.BytesIO(data), allow_unknown="moon")
     with pytest.raises(UsageError, match="--allow-unknown does not apply: got a graph file"):
         placesim.place({"nodes": []}, allow_unknown="cpu")

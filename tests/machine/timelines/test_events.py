@@ -11,7 +11,7 @@ from placesim.machine.timelines.bandwidth_sharing import Link, Traffic
 from placesim.machine.timelines.event_simulation import simulate
 from placesim.machine.timelines.lower_bounds import Bounds, bounds
 from placesim.machine.timelines.timeline import PathStep, ResourceUsage, TaskSlice, Wait, critical_path, slices
-from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Resource, SerialStream, Task
+from placesim.machine.timelines.workload import NOWHERE, CallingThread, Cores, LinkTransfer, Resource, SerialStream, Task
 
 CPU = Cores("/cpu:0", cores=2, threads=2)
 ONE_THREAD = Cores("/cpu:0", cores=2, threads=1)
@@ -65,6 +65,13 @@ def test_more_than_there_are_cores_slow_down_in_proportion() -> None:
     assert spans(tasks, [resource])[:2] == [(0.0, 3.0), (0.0, 3.0)]
     assert spans(tasks, [resource])[3] == (0.5, 2.5)
     assert simulate(tasks, [resource]).usage == (ResourceUsage(3.0, 6.0),)
+
+
+def test_a_calling_thread_runs_one_task_at_a_time_on_the_same_cores() -> None:
+    tasks: list[Task | LinkTransfer] = [Task(1.0, 0, cores=2), Task(1.0, 1, cores=2), Task(0.5, 1)]
+    # the first two at half speed; the third has a core of its own
+    assert spans(tasks, [CPU, CallingThread("caller", 0)]) == [(0.0, 2.0), (0.0, 2.0), (2.0, 2.5)]
+    assert spans([Task(1.0, 0), Task(1.0, 1)], [Cores("/cpu:0", 1, 1), CallingThread("caller", 0)]) == [(0.0, 2.0)] * 2
 
 
 def test_two_devices_of_a_task_share_its_cores() -> None:
@@ -218,6 +225,7 @@ TASK = Task(1.0)
         ([], [Cores("/cpu:0", 1, 0)], "'/cpu:0' has 1 cores and 0 threads"),
         ([], [SerialStream("/gpu:0", 0)], "'/gpu:0' is launched by resource 0, which has no cores"),
         ([], [SerialStream("/gpu:0", 7)], "'/gpu:0' is launched by resource 7, which has no cores"),
+        ([], [CPU, CallingThread("caller", 1)], "'caller' runs on resource 1, which has no cores"),
         ([TASK, Task(1.0, NOWHERE, (1,))], [], "cycle of tasks: 1 -> 1"),
         (
             [Task(1.0, 0, (2,)), Task(1.0, 0, (0,)), Task(1.0, 0, (1,)), Task(1.0, 0, (0,))],

@@ -130,3 +130,41 @@ def test_limits_of_peaks_replace_those_of_permanent_memory() -> None:
     start = layered(found, (1, 0, 0, 0, 0, 0))  # the first layer has permanent memory
     group = next(group for group in problem.movable if start[problem.groups[group][0]] == 1)
     assert moves._is_possible(moves._state(start), {group: 2})
+
+
+def test_a_plan_with_high_peaks_is_changed_until_they_are_within_the_limits() -> None:
+    found = planner(4.6)
+    problem = limited(found)
+    moves = FittingMoves(problem, Search())
+    state = moves._state(layered(found, (0,) * LAYERS))
+    assert moves._order.failing_devices(state.plan.devices)
+    moves._peaks.move_to(state.of_group)
+    moved = moves._lowering(state)
+    assert moved
+    assert set(moved.values()) == {2}
+    assert not moves._peaks.excess
+    assert list(limited_peaks(problem, moves._moved(state.plan, moved)).peaks) == pytest.approx(list(moves._peaks.peaks))  # type: ignore[union-attr]
+    assert moves._trimmed(state) == (state, [1])  # the transfers of the changed plan take too long
+
+
+def test_peaks_of_later_moves_are_below_those_of_a_plan_whose_allocations_fail() -> None:
+    found = planner(4.6)
+    problem = limited(found)
+    moves = FittingMoves(problem, Search())
+    fitting, overfull = (layered(found, gpus) for gpus in ((0, 0, 0, 1, 1, 1), (0,) * LAYERS))
+    before = list(moves._rooms)
+    assert moves._succeeds(fitting)
+    assert moves._rooms == before
+    assert not moves._succeeds(overfull)
+    assert [own < old for own, old in zip(moves._rooms, before, strict=True)] == [False, True, False]
+    # the peaks of a plan are never above its limits
+    state = moves._state(overfull)
+    moves._limit(state)
+    assert not moves._peaks.excess
+
+
+def test_a_cut_between_layers_is_made_to_fit_if_no_plan_fits() -> None:
+    found = planner(4.6)
+    assert not found._fits_on_gpus()
+    found._find_fitting()
+    assert [row.method for row in found._candidates if found._shown[row.devices].fits][-1] == "layers"

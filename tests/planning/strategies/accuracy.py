@@ -2,12 +2,14 @@
 
 Prints a line for each optimizer, model and strategy. Differences are relative: of elements, of which each counts as at least
 1 % of the largest of its tensor (for `tenth`, 10 %), and of norms. The same graphs in float64 tell rounding from errors: both
-forms agree there, and `noise`, the difference of the original graph from its float64 form, is about as large.
+forms agree there, and `noise`, the difference of the original graph from its float64 form, is about as large. Variables whose
+exact gradient is zero are left out: their values are only rounding errors.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,9 +28,11 @@ from placesim.graph.session_steps import Feed, Fetch, GraphFile, GraphStep
 from placesim.machine.options import make_options
 from placesim.ops.attributes import TensorValue
 from placesim.ops.categories import ASSIGNMENTS, VARIABLES
+from placesim.planning.strategies.batch_shapes import BatchShapes
 from placesim.planning.strategies.recomputation import AUTO
 from placesim.planning.strategies.rewriting import Strategy, rewrite_training
 from placesim.planning.strategies.training_graph import find_training
+from placesim.planning.strategies.zero_gradients import find_ignored_variables
 from placesim.studies.rewrite_study import search_segments
 from tests.planning.strategies.models import MODELS, OPTIMIZERS, Document, attention, loaded, results
 from tests.planning.strategies.test_recomputation import DEEP
@@ -249,20 +253,32 @@ class Original:
     def _exact(self) -> Sequence[tuple[str, Any]]:
         return results(self._wide)
 
+    @cached_property
+    def _ignored(self) -> Sequence[str]:
+        assert self._graph.file is not None
+        parts = find_training(self._graph.file.graph)
+        return [own.variable.name for own in find_ignored_variables(parts, BatchShapes(parts, 2).full)]
+
+    def _is_ignored(self, name: str) -> bool:
+        """Whether a tensor is a variable whose exact gradient is zero, or one of its slots."""
+        return any(re.match(rf"{re.escape(variable)}($|[/:])", name) for variable in self._ignored)
+
     def compare(self, settings: Mapping[str, Any]) -> Row:
-        """Return the differences; a strategy without any is not computed in float64."""
+        """Return the differences, except of variables whose exact gradient is zero.
+
+        A strategy without any is not computed in float64.
+        """
         expected, found = self._results, results(self._graph, rewritten(self._graph, settings))
         own = [difference(other, array) for array, other in _pairs(expected, found)]
         if not any(one.norm for one in own):
             return Row(0.0, 0.0, Difference(0.0, 0.0, 0.0), "", 0.0, 0.0)
         noise = [difference(array, exact).elements for array, exact in _pairs(expected, self._exact)]
         wide = _pairs(self._exact, results(self._wide, rewritten(self._wide, settings)))
-        is_loss = [name == expected[0][0] for name, _ in expected]
-        loss = max((i for i, one in enumerate(is_loss) if one), key=own.__getitem__)
-        worst = max((i for i, one in enumerate(is_loss) if not one), key=own.__getitem__)
-        columns = zip(*(one for one, left_out in zip(own, is_loss, strict=True) if not left_out), strict=True)
-        variables = Difference(*map(max, columns))
-        float64 = max(difference(other, exact).norm for exact, other in wide)
+        losses = [i for i, (name, _) in enumerate(expected) if name == expected[0][0]]
+        counted = [i for i, (name, _) in enumerate(expected) if i not in losses and not self._is_ignored(name)]
+        loss, worst = (max(places, key=own.__getitem__) for places in (losses, counted))
+        variables = Difference(*map(max, zip(*(own[i] for i in counted), strict=True)))
+        float64 = max(difference(other, exact).norm for i, (exact, other) in enumerate(wide) if i in {*losses, *counted})
         return Row(own[loss].elements, noise[loss], variables, expected[worst][0], noise[worst], float64)
 
 

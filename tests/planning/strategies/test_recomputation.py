@@ -232,6 +232,8 @@ def test_what_cannot_be_recomputed_is_refused() -> None:
     graph = loaded(deep(4))
     with pytest.raises(UsageError, match=r"no such scope: got 'blok0' in --recompute, .*did you mean 'block0/'"):
         rewrite(graph, "blok0/")
+    with pytest.raises(UsageError, match="wrong recompute: got 0, expected a number of segments of 1 or more"):
+        Strategy(recompute=("0",))
     with pytest.raises(UsageError, match="wrong recompute: got sqrt, block0, expected sqrt alone, or scopes"):
         rewrite(graph, "sqrt", "block0")
     with pytest.raises(UsageError, match="nothing to recompute: got 10 forward nodes"):

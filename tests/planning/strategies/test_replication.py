@@ -205,7 +205,11 @@ def test_statistics_of_a_batch_are_those_of_its_parts(tmp_path: Path) -> None:
     found = []
     for replication in (Replication(2, 1), Replication(1, 2), Replication(2, 1, "tree", is_mirrored=True)):
         parts = DividedTraining(training, replication)
-        assert parts.notes == ("statistics of a part of the batch, not of the whole: batch_normalization/FusedBatchNormV3",)
+        assert parts.notes == (
+            "statistics of a part of the batch, not of the whole: batch_normalization/FusedBatchNormV3",
+            "the exact gradient is 0, so rounding decides the updates: conv2d/bias (what they add is ignored by "
+            "batch_normalization/FusedBatchNormV3)",
+        )
         found.append(results(graph, replicate(graph.file, parts)))
     for other in found[1:]:
         for (name, array), (_, own) in zip(found[0], other, strict=True):
@@ -306,6 +310,17 @@ def test_a_size_of_the_batch_is_found_through_ops_that_move_elements() -> None:
         *(node("Fill", "twos", "dims", 2.0), node("Mul", "doubled", "y", "twos"), node("Sum", "loss", "doubled", [0, 1])),
     ]
     check(loaded(_linear(sizes)), Replication(2), Replication(1, 4))
+
+
+def test_small_integers_beside_the_batch_are_data_of_the_examples() -> None:
+    nodes = [
+        *(placeholder("x", 4, dtype="uint8"), variable("w", 1, 1, seed=1)),
+        {"op": "Const", "name": "offsets", "dtype": "uint8", "value": [8, 1, 2, 4], "shape": [4]},
+        *(node("AddV2", "moved", "x", "offsets"), {"op": "Cast", "name": "y", "inputs": ["moved"], "attrs": {"DstT": "float"}}),
+        *(node("ExpandDims", "columns", "y", 1), node("MatMul", "products", "columns", "w")),
+        node("Mean", "loss", "products", [0, 1]),
+    ]
+    check(loaded(training(nodes, "gradient descent", lambda random: {"x": random.randint(0, 9, 4)})), Replication(2))
 
 
 LOOP = """

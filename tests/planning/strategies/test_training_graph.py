@@ -102,7 +102,7 @@ def test_a_node_that_mixes_the_examples_of_the_batch_is_refused(along_batch: Doc
 
 
 def test_a_graph_with_other_than_one_training_is_refused() -> None:
-    assert "got no update of a variable with a gradient" in refused([X, W, Y, LOSS])
+    assert "got no variable that is updated with a gradient" in refused([X, W, Y, LOSS])
     second = {"train": TRAIN["train"] | {"minimize": "other"}, "name": "second"}
     assert "several losses: got" in refused([X, W, Y, LOSS, node("Mean", "other", "y", [0, 1]), TRAIN, second])
     towers = load(ROOT / "graphs/cifar10-towers.yaml").file

@@ -172,6 +172,7 @@ def test_batches_that_are_open() -> None:
         check_batch(closed)
     assert caught.value.help == (
         "y is declared as [3]", "s is declared as []", "t is declared as [2,?]", "z is declared as ?",
+        "in a graph file, `shape: [null, ...]` leaves the batch open",
     )  # fmt: skip
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.graph.session_steps import Config, ThreadPoolOptions
+from placesim.runtime.executors import dataflow
 from placesim.runtime.executors.dataflow_executor import DataflowExecutor
+from placesim.runtime.executors.frames import Visit
 from placesim.runtime.executors.thread_pools import ThreadPools, default_inter_op, runs_ops_in_parallel
 from tests.runtime.sessions.graphs import fetch, make_session
 
@@ -113,3 +117,25 @@ def test_the_first_session_sizes_the_threads_inside_an_op(monkeypatch: pytest.Mo
         monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", environment)
         ThreadPools().intra_op(Config(intra_op_parallelism_threads=wanted))
     assert sizes == [5, 3, 2, 5]
+
+
+@pytest.mark.parametrize(("products", "passed"), [(1, 0), (2, 2)])
+def test_a_node_alone_runs_in_the_calling_thread(products: int, passed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+    compute = dataflow.DataflowRun._compute_in_pool
+
+    def compute_in_pool(self: dataflow.DataflowRun, visit: Visit, values: Sequence[object]) -> None:
+        names.append(visit.node.name)
+        compute(self, visit, values)
+
+    monkeypatch.setattr(dataflow.DataflowRun, "_compute_in_pool", compute_in_pool)
+    nodes = [
+        {"op": "Placeholder", "name": "x", "dtype": "float32"},
+        {"op": "MatMul", "name": "first", "inputs": ["x", "x"]},
+        *({"op": "MatMul", "name": f"m{i}", "inputs": ["first", "first"]} for i in range(products)),
+        {"op": "AddN", "name": "sum", "inputs": [f"m{i}" for i in range(products)]},
+    ]
+    session = make_session(nodes, inter_op_parallelism_threads=2, use_per_session_threads=True)
+    fetch(session, "sum", x=np.ones((128, 128), np.float32))
+    assert len(names) == passed
+    assert "first" not in names

@@ -19,13 +19,16 @@ from placesim.machine.links import NO_LINKS, LinkEntry, MachineLinks
 
 
 def read_inventory(
-    source: bytes | Mapping[str, Any], file: str = "inventory"
+    source: bytes | Mapping[str, Any], file: str = "inventory", kind: str = "an inventory"
 ) -> tuple[tuple[TaskInventory, ...], MachineLinks]:
-    """Read a document with `devices` and optional `links`. Raises GraphFileError with all its problems."""
+    """Read a document with `devices` and optional `links`. Raises GraphFileError with all its problems.
+
+    `kind` is its name in messages: an inventory or a profile.
+    """
     tree = dict(source) if isinstance(source, Mapping) else read_tree(decode_utf8(source, file), file)
     problems = FileProblems(file)
-    root = problems.mapping({} if tree is None else tree, own_position(tree), "an inventory")
-    problems.unknown_keys(root, ("devices", "links"), "an inventory")
+    root = problems.mapping({} if tree is None else tree, own_position(tree), kind)
+    problems.unknown_keys(root, ("devices", "links"), kind)
     if not problems and "devices" not in root:
         problems.add(own_position(tree), "no devices: expected the key 'devices'")
     problems.raise_if_any()

@@ -229,7 +229,7 @@ def find_array(handle: Any, context: KernelContext) -> TensorArrayStore:
 
 
 def _make_array(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, form: str) -> Sequence[Any]:
-    """Return the handle of a new array of `size` elements, and in version V3 a flow, a scalar."""
+    """Return the handle of a new array of `size` elements, and in version V3 also a scalar, the flow."""
     size = np.asarray(inputs[0])
     if size.ndim:
         raise InvalidArgumentError(f"TensorArray size must be scalar, but had shape: {format_dims(size.shape)}")
