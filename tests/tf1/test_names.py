@@ -34,3 +34,11 @@ def test_the_greatest_of_sparse_tensors_takes_its_name_outside_the_ops_scope(ext
     one = tf.SparseTensor([[0]], [1.0], [2])
     extreme(one, one)
     assert tf.SparseTensor([[0]], [1.0], [2]).values.name == "SparseTensor_2/values:0"
+
+
+def test_each_call_of_a_dropout_layer_has_another_seed() -> None:
+    layer = tf.layers.Dropout(seed=5)
+    for _ in range(2):
+        layer(tf.ones([2]), training=True)
+    drawn = [op for op in tf.get_default_graph().get_operations() if op.type == "RandomUniform"]
+    assert [op.get_attr("seed2") for op in drawn] == [5, 6]

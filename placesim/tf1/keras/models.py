@@ -131,7 +131,7 @@ def _depths(calls: Sequence[LayerCall]) -> tuple[dict[LayerCall, int], dict[Any,
 _MISSING_METHODS = (
     *("compile", "fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"),
     *("fit_generator", "evaluate_generator", "predict_generator"),
-    *("save", "save_weights", "load_weights", "summary", "to_json", "to_yaml"),
+    *("save", "save_weights", "load_weights", "summary", "to_json", "to_yaml", "get_weights", "set_weights"),
 )
 
 
