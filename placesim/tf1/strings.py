@@ -55,7 +55,7 @@ def reduce_join(
     keepdims = bool(renamed("keepdims", keepdims, "keep_dims", keep_dims))
     axis = renamed("axis", axis, "reduction_indices", reduction_indices)
     with name_scope(None, "ReduceJoin", [inputs, axis]):
-        x = convert_to_tensor(inputs, dtypes.string, name="inputs")
+        x = convert_to_tensor(inputs)
         if axis is None:
             known = x.shape.rank
             axis = constant(np.arange(known - 1, -1, -1, dtype=np.int32)) if known is not None else range(rank(x) - 1, -1, -1)

@@ -123,6 +123,12 @@ def test_generators_are_asked_one_by_one() -> None:
     assert [(int(a), b.tolist()) for a, b in _elements(dataset)] == [(0, []), (1, [1]), (2, [2, 2])]
 
 
+def test_texts_of_a_padded_batch_are_texts() -> None:
+    dataset = tf.data.Dataset.from_generator(lambda: iter(["a", "bc"]), tf.string, [])
+    (batch,) = _elements(dataset.padded_batch(2, []))
+    assert batch.tolist() == [b"a", b"bc"]
+
+
 def test_windows_of_one_key() -> None:
     dataset = tf.data.Dataset.range(7)
     grouped = dataset.apply(tf.data.experimental.group_by_window(lambda x: x % 2, lambda key, d: d.batch(3), 3))

@@ -481,3 +481,46 @@ def test_a_defun_says_what_it_does_not_take() -> None:
         named(tf.constant(1.0))
     with pytest.raises(ValueError, match="have 2 input types, while the python function allows minimum 1 and maximum 1"):
         Defun(tf.float32, tf.float32)(lambda x: x)
+
+
+def test_functions_inside_a_function_have_gradients() -> None:
+    v = tf.get_variable("v", [2], initializer=tf.ones_initializer())
+    x = tf.placeholder(tf.float32, [2])
+    scaled = traced(lambda x, by=2.0: tf.tanh(x * v) * by)
+    both = traced(lambda x: scaled(x) + scaled(x, 3.0))
+    found = tf.gradients(both(x), [x, v])
+    with tf.Session() as session:
+        session.run(v.initializer)
+        of_x, of_v = session.run(found, {x: [0.5, -1.0]})
+    expected = 5 / np.cosh([0.5, -1.0]) ** 2
+    assert np.allclose(of_x, expected)
+    assert np.allclose(of_v, [0.5, -1.0] * expected)
+
+
+def test_a_trace_inside_a_function_serves_the_graph_around_it_too() -> None:
+    inner = traced(lambda x: x * 2.0)
+    x = tf.placeholder(tf.float32, [2])
+    traced(lambda x: inner(x) + 1.0)(x)
+    inner(x)
+    assert len(_library()) == 2
+
+
+def test_calls_inside_control_flow_of_version_1_have_tensorflows_edges() -> None:
+    tf.disable_control_flow_v2()
+    x = tf.placeholder(tf.float32, [2], name="x")
+    v = tf.get_variable("v", [2], use_resource=True)
+    scaled = traced(lambda x: x * v)
+    tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, scaled(a)), [0, x], name="loop")
+    tf.cond(tf.reduce_sum(x) > 0, lambda: scaled(x), lambda: x, name="branch")
+    graph = tf.get_default_graph()
+    calls = [graph.get_operation_by_name(f"{scope}/StatefulPartitionedCall") for scope in ("loop", "branch")]
+    assert [([t.name for t in op.inputs], [control.name for control in op.control_inputs]) for op in calls] == [
+        (["loop/Identity_1:0", "loop/Enter_2:0"], ["loop/Identity"]),
+        (["branch/Switch_1:1", "branch/Switch_2:1"], []),
+    ]
+
+
+def test_a_branchs_gradient_makes_no_collections() -> None:
+    x = tf.placeholder(tf.float32, [])
+    tf.gradients(tf.cond(x > 0, lambda: x * x, lambda: x), x)
+    assert "local_variables" not in tf.get_default_graph().get_all_collection_keys()

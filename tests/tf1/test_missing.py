@@ -27,3 +27,10 @@ def test_what_tensorflow_has_not_is_no_attribute() -> None:
 def test_a_missing_method_of_a_distribution_says_so_under_any_name_scope() -> None:
     with tf.Graph().as_default(), pytest.raises(NotImplementedError, match=r"distributions\.Normal\.log_cdf is not there"):
         tf.distributions.Normal(0.0, 1.0).log_cdf(1.0, name="other")
+
+
+def test_an_attribute_of_a_missing_class_says_so_and_is_absent_for_hasattr() -> None:
+    missing = tf.profiler.ProfileOptionBuilder
+    assert not hasattr(missing, "float_operation")
+    with pytest.raises(NotImplementedError, match=r"tf.profiler.ProfileOptionBuilder.float_operation is not there"):
+        missing.float_operation()

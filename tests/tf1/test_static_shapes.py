@@ -28,3 +28,18 @@ def test_a_dimension_of_a_shape_that_is_put_into_another_one(
         x = tf.placeholder(tf.float32, [None, None, 3])
         found = tf.reshape(x, tf.stack([-1, size(tf.shape(x), tf.rank(x))]))
         assert found.shape.as_list() == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        (lambda: tf.where([True, False], [1, 2], [3, 4]), [1, 4]),
+        (lambda: tf.gather_nd([3, 4], [[1], [0]]), [4, 3]),
+        (lambda: tf.add_n([tf.constant([1, 2]), tf.constant([3, 4])]), [4, 6]),
+        (lambda: tf.stack([2, tf.shape_n([tf.ones([4, 3])])[0][1]]), [2, 3]),
+        (lambda: tf.stack([2, tf.shape_n([tf.placeholder(tf.float32, [4, 3])])[0][1]]), [2, None]),
+    ],
+)
+def test_a_shape_that_is_computed_from_constants(shape: Callable[[], Any], expected: list[int | None]) -> None:
+    with tf.Graph().as_default():
+        assert tf.reshape(tf.placeholder(tf.float32), shape()).shape.as_list() == expected

@@ -31,7 +31,8 @@ from placesim.ops.categories import (
     WHOLE_SHAPE_OPS,
 )
 from placesim.ops.kernels import load_kernels
-from placesim.ops.kernels.kernel import Kernel
+from placesim.ops.kernels.device_resources import ResourceManager
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Trait
 from placesim.ops.kernels.op_families import OP_FAMILIES
 from placesim.ops.kernels.shapes import Dims, HandleShape, ShapeContext, ShapeError, is_fully_defined
 from placesim.ops.process.memory_limit import AllocationRefusal
@@ -289,7 +290,11 @@ class GraphShapes:
             measured = [_measured(node, self._dims_measured(node, tensor)) for tensor in node.inputs]
             if node.op == "Shape":
                 self._note_static_part(node, measured[0], _measured(node, self._inferred(*next(iter(node.inputs)))))
-            return tuple(one.view(_PartialVector) if one is not None and is_whole else one for one in measured)
+            # folding the measured constants computes the shape itself
+            is_folded = all(i in self._values and self._values[i][slot] is not None for i, slot in node.inputs)
+            return tuple(
+                one.view(_PartialVector) if one is not None and is_whole and not is_folded else one for one in measured
+            )
         if not self._is_followed(node) or node.id not in self._known or node.id in self._refused:
             return nothing
         values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
@@ -315,7 +320,7 @@ class GraphShapes:
             return nothing
         if any(math.prod(shape or ()) > MAX_VALUE_ELEMENTS for shape in self._known[node.id]):
             return nothing
-        computed = _computed(self._kernels[node.op], values, self.graph.kernel_attrs(node))
+        computed = _computed(node, self._kernels[node.op], values, self.graph.kernel_attrs(node))
         if computed is None or not is_partial:
             return computed or nothing
         if picks:
@@ -485,10 +490,12 @@ def _measured(node: Node, shape: Dims) -> Value | None:
     return found if is_fully_defined(shape) else found.view(_PartialVector)
 
 
-def _computed(kernel: Kernel, inputs: Sequence[Value | None], attrs: Attrs) -> tuple[Value, ...] | None:
+def _computed(node: Node, kernel: Kernel, inputs: Sequence[Value | None], attrs: Attrs) -> tuple[Value, ...] | None:
+    # a kernel that takes its context only for names in errors computes the same in any
+    context = (KernelContext(node.name, "", ResourceManager()),) if Trait.CONTEXT_NAMES in kernel.traits else ()
     try:
         with np.errstate(all="ignore"):  # the logarithm of 0 is no news while a graph is built
-            outputs = kernel.compute(tuple(np.asarray(value) for value in inputs), attrs)
+            outputs = kernel.compute(tuple(np.asarray(value) for value in inputs), attrs, *context)
     except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, MemoryError, AllocationRefusal):
         return None
     return tuple(np.asarray(output) for output in outputs)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
+from placesim.ops.categories import CALLS
 from placesim.tf1.control_flow.switching import LOOP_ENTERS, LOOP_EXITS, SWITCHES
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
@@ -78,8 +79,8 @@ class ControlFlowContext:
         """Add a new op to this context, in the op's name scope."""
         builder = self.graph.builder
         saved = builder.prefix
-        # `tf.constant` opens no scope for its op
-        if op.type != "Const":
+        # `tf.constant` and calls of a `tf.function` open no scope for their op
+        if op.type not in ("Const", *CALLS):
             builder.prefix = op.name + "/"
         try:
             self.take(op)

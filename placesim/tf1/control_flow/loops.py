@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from placesim.ops.categories import CALLS
 from placesim.tf1.control_flow.contexts import (
     LoopContext,
     LoopGradient,
@@ -151,6 +152,9 @@ class WhileContext(LoopContext):
     def _take(self, op: Operation) -> None:
         """Replace inputs by inner ones.  An op that depends on no iteration waits for the pivot, so each iteration runs it."""
         dropped: list[Operation] = []
+        # a called function may have ops without inputs, which would be of no iteration
+        if op.type in CALLS:
+            self._wait_for_pivot(op)
         if op.node.input_nodes:
             self._replace_inputs(op)
             _, dropped = self._drop_outer_controls(op)

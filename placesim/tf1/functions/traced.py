@@ -86,14 +86,14 @@ class ConcreteFunction:
         }
         with graph.control_dependencies(list(body.control_captures)):
             op = call(graph, "StatefulPartitionedCall" if stateful else "PartitionedCall", inputs, attrs, None)
-        settle_shapes(op, body, inputs)
+        settle_shapes(op, body)
         op._gradient_function = functools.partial(call_gradient, self)
         return op
 
 
-def settle_shapes(op: Operation, body: FunctionGraph, given: Sequence[Tensor]) -> None:
+def settle_shapes(op: Operation, body: FunctionGraph) -> None:
     """Set the static shapes of a call's outputs: the body's, refined by the shapes and constant values of the arguments."""
-    graph = op.graph
+    graph, given = op.graph, op.inputs
     shapes = [tensor.sizes for tensor in body.outputs]
     values = [graph.shapes.value(tensor.node_ref) for tensor in given]
     has_values = any(value is not None for value in values) and any(shape is None or -1 in shape for shape in shapes)
@@ -194,7 +194,10 @@ class Function:
 
     def _concrete(self, bound: dict[str, Any], leaves: Sequence[Any]) -> ConcreteFunction:
         specs = self._specs(leaves, tuple(bound.values()))
-        key = (get_default_graph(), repr(nest.map_structure(lambda _: 0, bound)), tuple(_key(spec) for spec in specs))
+        outermost = get_default_graph()
+        while isinstance(outermost, FunctionGraph):
+            outermost = outermost.outer_graph
+        key = (outermost, repr(nest.map_structure(lambda _: 0, bound)), tuple(_key(spec) for spec in specs))
         found = self._traces.get(key)
         if found is None:
             found = self._traces[key] = self._traced(bound, specs)

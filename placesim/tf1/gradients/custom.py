@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -15,6 +16,7 @@ from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import nest
 
 tf = namespace("")
+_READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd")
 
 
 class RegisterGradient:
@@ -57,26 +59,79 @@ def _in_graph(f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """Call `f`, and pass its results and arguments through an IdentityN with the script's gradient.  Return the results."""
     name = f"CustomGradient-{uid()}"
     inputs = [convert_to_tensor(leaf) for leaf in nest.flatten(args)]
+    graph = get_default_graph()
+    before = len(graph.get_operations())
     result, grad_fn = f(*nest.pack_sequence_as(args, inputs))
     results = [convert_to_tensor(leaf) for leaf in nest.flatten(result)]
+    made = graph.get_operations()[before:]
     for tensor in results:
         # TensorFlow makes these nodes, and reads them nowhere
         tf.identity(tensor)
+    variables = _variables_read(graph, made, inputs, results)
+    if variables and not _takes_variables(grad_fn):
+        raise TypeError(
+            "@tf.custom_gradient grad_fn must accept keyword argument 'variables', since function uses variables: "
+            f"{tuple(variables)}"
+        )
 
     def gradient(op: Operation, *grads: object) -> list[Any]:
-        found = nest.flatten(grad_fn(*grads[: len(results)]))
+        of_results = grads[: len(results)]
+        given, of_variables = grad_fn(*of_results, variables=variables) if variables else (grad_fn(*of_results), [])
+        found = nest.flatten(given)
         if len(found) != len(inputs):
             raise ValueError(
                 f"custom_gradient function expected to return {len(inputs)} gradients, but returned {len(found)} instead."
             )
+        if len(of_variables) != len(variables):
+            raise ValueError("Must return gradient for each variable from @custom_gradient grad_fn.")
         # the way back must not enter the function itself
-        return [*([None] * len(results)), *found]
+        return [*([None] * len(results)), *found, *of_variables]
 
     registry.register(name, gradient)
-    with get_default_graph().gradient_override_map({"IdentityN": name}):
+    with graph.gradient_override_map({"IdentityN": name}):
         # the arguments take part, so that the way from the results leads to them
-        outputs = gen("IdentityN")([*results, *inputs])
+        outputs = gen("IdentityN")([*results, *inputs, *variables])
+    for variable in variables:
+        # TensorFlow reads them for a tape, which a graph has not
+        convert_to_tensor(variable)
     return nest.pack_sequence_as(result, outputs[: len(results)])
+
+
+def _variables_read(graph: Any, made: Sequence[Operation], inputs: Sequence[Tensor], results: Sequence[Tensor]) -> list[Any]:
+    """Trainable variables that `made` ops read, or to which the way back from the results to the inputs leads, by name.
+
+    Raises TypeError for a new reference variable.
+    """
+    new = {op.name for op in made}
+    known = {variable.op.name: variable for variable in graph.get_collection("variables")}
+    if any(name in new and not hasattr(variable, "handle") for name, variable in known.items()):
+        raise TypeError(
+            "All variables used by a function wrapped with @custom_gradient must be `ResourceVariable`s. Ensure that no "
+            "`variable_scope` is created with `use_resource=False`."
+        )
+    found = {op.inputs[0].op.name for op in made if op.type in _READS and not op.name.endswith("/Read/ReadVariableOp")}
+    left, seen = [tensor.op for tensor in results], set[str]()
+    while left:
+        op = left.pop()
+        if op.type in ("VariableV2", "VarHandleOp"):
+            found.add(op.name)
+        if op.name not in seen and _is_differentiable(op):
+            left += [tensor.op for tensor in op.inputs if tensor not in inputs]
+        seen.add(op.name)
+    return [known[name] for name in sorted(found) if name in known and known[name].trainable]
+
+
+def _is_differentiable(op: Operation) -> bool:
+    try:
+        return registry.lookup(op.type) is not None
+    except LookupError:
+        return False
+
+
+def _takes_variables(function: Callable[..., Any]) -> bool:
+    """Whether a function has a parameter `variables`, or takes any keyword."""
+    parameters = inspect.signature(function).parameters.values()
+    return any(parameter.name == "variables" or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:

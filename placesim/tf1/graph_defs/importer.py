@@ -37,7 +37,12 @@ def import_graph_def(
     wanted = _checked_elements(return_elements)
     graph = get_default_graph()
     with tf.name_scope(name, "import", list(mapped.values())) as scope:
-        if mapped:
+        if not all(isinstance(value, Tensor) or key.startswith("^") for key, value in mapped.items()):
+            if name == "":
+                raise ValueError(
+                    "tf.import_graph_def() requires a non-empty `name` if `input_map` contains non-Tensor values. Try calling "
+                    "tf.convert_to_tensor() on `input_map` values before calling tf.import_graph_def()."
+                )
             with tf.name_scope("_inputs"):
                 mapped = {key: value if key.startswith("^") else tf.convert_to_tensor(value) for key, value in mapped.items()}
         reader = NodeReader()

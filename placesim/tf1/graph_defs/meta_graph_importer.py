@@ -53,6 +53,10 @@ def import_meta_graph(
             scope = opened.rstrip("/")
     input_map = kwargs.get("input_map")
     import_graph_def(graph_def, name=f"{scope}/" if scope else "", input_map=input_map)
+    for node in graph_def.node if scope else ():
+        if node.op in ("Enter", "RefEnter"):
+            frame = f"{scope}/{node.attr['frame_name'].s.decode()}"
+            graph.get_operation_by_name(f"{scope}/{node.name}")._set_attr("frame_name", frame)
     variables: dict[str, Variable] = {}
     for key in sorted(given.collection_def):
         _read_collection(graph, key, given.collection_def[key], scope, variables)

@@ -7,6 +7,7 @@ module.
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from functools import cache
 from importlib import resources
 from typing import Any, NoReturn
@@ -55,7 +56,20 @@ LISTED = "`placesim manual tf1-functions` lists what is"
 """Advice for a function that placesim.tf1 lacks."""
 
 
-class _MissingSymbol:
+class MissingAttributeError(NotImplementedError, AttributeError):
+    """Error for an attribute of a missing class; `hasattr` is false."""
+
+
+class _Missing(ABCMeta):
+    """Class of the placeholders, which scripts may combine with abstract base classes."""
+
+    def __getattr__(cls, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise MissingAttributeError(str(not_there(f"{cls.public_name}.{name}", LISTED)))
+
+
+class _MissingSymbol(metaclass=_Missing):
     """Placeholder for a missing function or class, which can be named and imported but not called."""
 
     public_name = ""

@@ -94,13 +94,19 @@ class Dropout(Layer):
         if isinstance(rate, (int, float)) and not 0 <= rate <= 1:
             raise ValueError(f"Invalid value {rate} received for `rate`, expected a value between 0 and 1.")
         self.rate, self.noise_shape, self.seed = rate, noise_shape, seed
+        self._calls = 0
 
     def call(self, inputs: TensorLike, training: Any = False, *args: object, **kwargs: object) -> Any:
         return smart_cond(
             training,
-            lambda: tf.nn.dropout(inputs, noise_shape=self.noise_shape, seed=self.seed, rate=self.rate),
+            lambda: tf.nn.dropout(inputs, noise_shape=self.noise_shape, seed=self._next_seed(), rate=self.rate),
             lambda: tf.identity(inputs),
         )
+
+    def _next_seed(self) -> int | None:
+        """The seed, plus the number of calls before this one."""
+        self._calls += 1
+        return None if self.seed is None else self.seed + self._calls - 1
 
 
 class Flatten(Layer):

@@ -111,7 +111,8 @@ class Layer:
         return outputs
 
     def _finish_call(self, inputs: Any, outputs: Any) -> Any:
-        """The outputs of a call, as the caller gets them."""
+        """The outputs of a call, as the caller gets them; the graph then has a collection of updates, if only an empty one."""
+        tf.get_collection_ref("update_ops")
         return outputs
 
     def apply(self, inputs: TensorLike, *args: object, **kwargs: object) -> Any:

@@ -171,7 +171,7 @@ def _extreme(op: str, name: str) -> Any:
     def extreme(sp_a: SparseTensorLike, sp_b: SparseTensorLike, name: str | None = None) -> SparseTensor:
         with name_scope(name, op, [sp_a.indices, sp_a.values, sp_b.indices, sp_b.values]) as scope:
             indices, values = gen(op)(*parts(sp_a), *parts(sp_b), name=scope)
-            return SparseTensor(indices, values, sp_a.dense_shape)
+        return SparseTensor(indices, values, sp_a.dense_shape)
 
     extreme.__name__ = extreme.__qualname__ = name
     return extreme

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from types import EllipsisType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,7 +166,8 @@ def _padded(component: int, values: Sequence[Any], padding: _Padding) -> Any:
     check_room((len(arrays), *shape), padding.dtype)
     found = np.full((len(arrays), *shape), padding.value, padding.dtype.numpy)
     for index, array in enumerate(arrays):
-        where: tuple[int | slice, ...] = (index, *map(slice, array.shape))
+        # the ellipsis puts a scalar text itself there, no array that holds it
+        where: tuple[int | slice | EllipsisType, ...] = (index, *map(slice, array.shape), ...)
         found[where] = array
     return found
 

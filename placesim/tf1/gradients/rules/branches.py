@@ -30,7 +30,7 @@ class _BranchGradient(FunctionGraph):
     """Gradient of the forward branch `forward`."""
 
     def __init__(self, forward: FunctionGraph) -> None:
-        super().__init__(gradient_name(forward))
+        super().__init__(gradient_name(forward), shares_collections=True)
         self.forward = forward
         self.wrapped: dict[Tensor, Tensor] = {}
         """Intermediate tensor of the forward branch -> optional in which the branch returns it."""
