@@ -146,7 +146,9 @@ def _with_profile(task: TaskInventory, known: TaskInventory) -> TaskInventory:
     return task._replace(host=known.host or task.host, gpu_model=own)
 
 
-def _read_inventory(source: Any, article: str = "an", kind: str = "inventory") -> tuple[tuple[TaskInventory, ...], MachineLinks]:
+def _read_inventory(
+    source: Any, article: str = "an", kind: str = "inventory"
+) -> tuple[tuple[TaskInventory, ...], MachineLinks]:
     from placesim.formats.graph_file.sections.overrides import read_inventory
 
     content, file = (source, kind) if isinstance(source, Mapping) else (read_bytes(source, kind), str(source))
