@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.core.errors import UsageError
+from placesim.core.grouped import grouped
 from placesim.core.styled_text import StyledText, fill_template
 from placesim.graph.graph import split_tensor_name
 from placesim.graph.node_patterns import enclosing_scopes
@@ -168,11 +169,15 @@ def _key(error: ReportedError | None) -> tuple[str, str] | None:
 def _transfer_changes(before: Snapshot, after: Snapshot) -> Iterator[TransferChange]:
     old, new = transfers_by_pair(before.transfers), transfers_by_pair(after.transfers)
     known = {(row.tensor, row.src, row.dst) for row in before.transfers}
-    added = [row for row in after.transfers if row.kind is TransferKind.TENSOR and (row.tensor, row.src, row.dst) not in known]
+    added = grouped(
+        ((row.src, row.dst), row)
+        for row in after.transfers
+        if row.kind is TransferKind.TENSOR and (row.tensor, row.src, row.dst) not in known
+    )
     for pair in dict.fromkeys((*old, *new)):
         one, other = old.get(pair, Amount()), new.get(pair, Amount())
         if one != other:
-            yield TransferChange(*pair, one, other, tuple(row for row in added if (row.src, row.dst) == pair))
+            yield TransferChange(*pair, one, other, tuple(added.get(pair, ())))
 
 
 def _peak_changes(before: Snapshot, after: Snapshot) -> Iterator[PeakChange]:

@@ -211,12 +211,6 @@ class _Planner:
         self._loaded = loaded
         self._file = _file(loaded)
         self._base = clear_requests(self._file, free)
-        self._freed = {
-            node.name
-            for node, own in zip(self._base.graph.nodes, self._file.graph.nodes, strict=True)
-            if own.device != node.device
-        }
-        """Nodes whose requests were dropped."""
         self._is_held = any(node.device for node in self._base.graph.nodes)
         self._plans = EditedPlans()
         self._simple: list[Candidate] = []
@@ -601,7 +595,7 @@ class _Planner:
             is_held=self._is_held,
             staying=(
                 *staying_nodes(drawn, self._base.graph),
-                *held_nodes(drawn, self._base.graph, self._freed),
+                *held_nodes(drawn, self._base.graph, self._file.graph),
             ),
         )
         if best is None:

@@ -399,3 +399,6 @@ def test_freed_nodes_that_colocated_requests_hold_are_named(shell: Shell) -> Non
     found = rows(shell("plan", graph, "--free", "head/", *FEWER).output, "stay")
     assert found == [["1", "head/a", "GPU:1", "colocated with other/b, which requests /device:GPU:1: free this one, too"]]
     assert rows(shell("plan", graph, "--free", "head/", "--free", "other/", *FEWER).output, "stay") == []
+    # once, if their device is also avoided
+    found = rows(shell("plan", graph, "--free", "head/", "--without", "gpu:1", *FEWER).output, "stay")
+    assert [row[1] for row in found].count("head/a") == 1

@@ -38,7 +38,7 @@ def name_transfers(subject: Subject, rows: Iterable[TransferRow]) -> StyledText:
 
 
 def place_of_largest(subject: Subject, rows: Iterable[TransferRow]) -> Location:
-    """Return the location of the node that sends the largest tensor, or the start of the file if it is unknown."""
+    """Return the location of the node that sends the largest tensor, of those with one, or else the start of the file."""
     locations = (_sender_location(subject, row) for row in largest_first(rows))
     return next((location for location in locations if location is not None), subject.snapshot.start)
 

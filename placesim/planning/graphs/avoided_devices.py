@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from placesim.core.errors import GraphBuildError, UsageError
 from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
@@ -56,15 +56,20 @@ def staying_nodes(drawn: GraphProblem, graph: Graph) -> tuple[StayingNodes, ...]
     return tuple(StayingNodes(device, tuple(nodes), reason) for (device, reason), nodes in found.items())
 
 
-def held_nodes(drawn: GraphProblem, graph: Graph, freed: Collection[str]) -> tuple[StayingNodes, ...]:
-    """Return the nodes of `freed` that cannot move since colocated nodes request their device, by device and these nodes."""
+def held_nodes(drawn: GraphProblem, graph: Graph, before: Graph) -> tuple[StayingNodes, ...]:
+    """Return the nodes that cannot move since colocated nodes request their device, by device, with these nodes as the reason.
+
+    Only nodes whose requests in the graph `before` were dropped are returned, and none that `staying_nodes` returns.
+    """
     names = short_names([device.name for device in drawn.devices])
     found: dict[int, list[str]] = {}
     asking: dict[int, list[Node]] = {}
     for group in drawn.groups:
-        held = [name for name in group.nodes if name in freed]
-        requests = [node for name in group.nodes if name in graph.ids and (node := graph.node(name)).device]
-        if held and requests and len(group.choices) == 1:
+        is_held = len(group.choices) == 1 and group.choices[0] not in drawn.avoided
+        nodes = [graph.node(name) for name in group.nodes if name in graph.ids] if is_held else []
+        requests = [node for node in nodes if node.device]
+        held = [node.name for node in nodes if not node.device and before.node(node.name).device] if requests else []
+        if held:
             found.setdefault(group.choices[0], []).extend(held)
             asking.setdefault(group.choices[0], []).extend(requests)
     return tuple(

@@ -18,7 +18,6 @@ from placesim.planning.objectives import measure
 from placesim.planning.peaks import Peaks
 from placesim.planning.problem import MemoryLimits, Objective, are_apart
 from placesim.planning.schedule_estimates import ScheduleEstimates
-from placesim.planning.schedules import SimulatedSchedule
 
 MAX_TIMED = 8
 """Number of moves whose step times are compared if they cannot be estimated."""
@@ -178,7 +177,8 @@ class _StepTimes:
 
     def __init__(self, drawn: GraphProblem, memory: GraphProblem) -> None:
         number_of = {name: number for number, group in enumerate(memory.groups) for name in group.nodes}
-        self._problem, self._start = drawn.problem, drawn.start
+        self._start, self._measured = drawn.start, measure(drawn.problem)
+        self._rank = {task: place for place, task in enumerate(drawn.problem.order)}
         self._tasks = [
             (tasks, number_of[group.nodes[0]])
             for tasks, group in zip(drawn.problem.groups, drawn.groups, strict=True)
@@ -195,12 +195,8 @@ class _StepTimes:
                 for task in tasks:
                     devices[task] = of_group[group]
         if self._estimates is None:
-            measured = measure(self._problem)
-            return [measured.plan(devices).value for devices in rows]
-        starts, place = (
-            SimulatedSchedule(self._problem).plan(rows[-1]).starts,
-            {task: at for at, task in enumerate(self._problem.order)},
-        )
-        order = sorted(range(len(starts)), key=lambda task: (starts[task], place[task]))
+            return [self._measured.plan(devices).value for devices in rows]
+        starts = self._measured.plan(rows[-1]).starts
+        order = sorted(range(len(starts)), key=lambda task: (starts[task], self._rank[task]))
         found: list[float] = self._estimates.seconds(np.array(rows).T, order).tolist()
         return found

@@ -19,7 +19,7 @@ from placesim.graph.graph import Graph
 from placesim.graph.node_patterns import is_gradient_name, matcher
 from placesim.machine.inventory import Device as RealDevice
 from placesim.machine.inventory import DeviceSet
-from placesim.ops.categories import CONSTANTS, FUNCTION_ENDS, VARIABLES
+from placesim.ops.categories import ARGUMENTS, CONSTANTS, VARIABLES
 from placesim.placement.colocation import ColocationGraph
 from placesim.placement.grouping import build_groups
 from placesim.placement.placer import Placement
@@ -397,7 +397,7 @@ class _ProblemBuilder:
         if any(on_host):
             return UNSURE
         if not maker.is_own:
-            return float(num_bytes(made)) if maker.op in FUNCTION_ENDS else UNSURE
+            return float(num_bytes(made)) if maker.op in ARGUMENTS else UNSURE
         own = graph.node(maker.name)
         if any(memory_types(graph.registry, own.signature, "GPU").outputs) or len(made) != len(own.signature.output_dtypes):
             return UNSURE

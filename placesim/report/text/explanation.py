@@ -139,7 +139,7 @@ def _chain_first(group: ProofGroup, name: str) -> Sequence[Merge]:
     while (link := via.get(name)) is not None:
         links.append(link)
         name = link.other if link.node == name else link.node
-    return [*links, *(merge for merge in group.merges if merge not in links)]
+    return list(dict.fromkeys((*links, *group.merges)))
 
 
 def _group(group: ProofGroup | None, name: str) -> Iterator[str]:
