@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from placesim.core.dtypes import DataType
 from placesim.core.protobuf_wire import BYTES, WireError, field_head, fields, message_field
