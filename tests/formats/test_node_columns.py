@@ -74,5 +74,5 @@ def test_a_block_of_nodes_is_read_as_its_nodes_are(monkeypatch: pytest.MonkeyPat
 def test_a_large_node_with_a_label_is_read_from_bytes_that_may_change() -> None:
     attrs = {"_class": ("loc:@b",), "_note": "x" * LARGE_BYTES}
     parts = NodeWriter().write("a", "NoOp", [], "", attrs)
-    graph = read_graph_def(bytearray(message_field(1, b"".join(parts))), "g.pb").graph
+    graph = read_graph_def(memoryview(bytearray(message_field(1, b"".join(parts)))), "g.pb").graph
     assert graph.node("a").attrs == attrs

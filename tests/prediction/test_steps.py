@@ -430,6 +430,18 @@ def test_one_product_alone_is_no_work_for_a_pool() -> None:
     assert parallel.step.seconds == pytest.approx(straight.step.seconds)
 
 
+def test_products_in_a_function_are_no_work_for_a_pool() -> None:
+    graph = called(2)
+    (function,) = graph["functions"]
+    function["nodes"] += [{"op": "MatMul", "name": f"p{i}", "inputs": ["a", "a"], "attrs": {"T": "float"}} for i in range(2)]
+    total = {"op": "AddN", "name": "sum", "inputs": ["p0:product:0", "p1:product:0"], "attrs": {"N": 2, "T": "float"}}
+    function["nodes"].append(total)
+    function["outputs"][0]["value"] = "sum:sum:0"
+    straight, parallel = (with_threads(graph, threads) for threads in (1, 2))
+    assert seconds_by_node(parallel) == seconds_by_node(straight)
+    assert parallel.step.seconds == pytest.approx(straight.step.seconds)
+
+
 def test_small_nodes_run_one_after_another_beside_a_pool() -> None:
     found = with_threads(products(2), 2)
     one, other = (node for node in found.nodes if node.op == "Neg")
