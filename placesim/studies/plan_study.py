@@ -446,15 +446,19 @@ class _Planner:
         return found, planned
 
     def _find_fitting(self) -> None:
-        """Add cuts between layers that are made to fit, or else placements with low peaks, if no placement on GPUs fits."""
+        """If no placement on GPUs fits, add cuts between layers that are made to fit.
+
+        Add placements with low peaks if none of these cuts is better than what fits without GPUs.
+        """
         if self._aim.sought is PlanMeasure.MEMORY or self._fits_on_gpus():
             return
+        without_gpus = self._best_value(self._shown)
         is_large = len(self._problem.problem.tasks) > LARGE_TASKS
         if self._memory is not None and self._is_searched_within_limits and not is_large:
             limited = limit_peaks(self._problem, self._memory, 1.0, self._walked.recorder.moments[-1])
             cuts = [Candidate(PLANNED, devices, CUT) for devices, _ in easiest_splits(limited.problem)]
             self._simulate_repaired(self._memory, cuts)
-        if not self._fits_on_gpus():
+        if self._best_value(self._shown) >= without_gpus:
             self._add_least_memory()
 
     def _add_least_memory(self) -> None:
