@@ -71,8 +71,8 @@ class NodeImport:
         Nodes with a problem, and all after them, go to `add_all`, which reports the problems in order.
         """
         names, _, inputs, devices, attrs, _ = columns
-        signatures = self._known_signatures(columns)
-        new_ids = None if signatures is None or self._problems else self._name_all(names)
+        signatures = None if self._problems else self._known_signatures(columns)
+        new_ids = None if signatures is None else self._name_all(names)
         if signatures is None or new_ids is None:
             self.add_all(columns.node_defs())
             return

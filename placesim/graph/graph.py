@@ -424,12 +424,13 @@ class Graph:
     def in_runtime_order(self) -> Graph:
         """Return the graph with its nodes in `runtime_order`.
 
-        Raises InvalidArgumentError if a cycle that no `Merge` breaks leaves out nodes.
+        Raises InvalidArgumentError if nodes are left out, because of a cycle without `Merge` or a loop that nothing enters.
         """
         order = self.runtime_order()
         if len(order) < len(self):
             error = InvalidArgumentError(f"{len(self) - len(order)} nodes in a cycle")
-            error.help = (f"cycle: {' -> '.join(self.find_cycle() or ())}",)
+            cycle = self.find_cycle()
+            error.help = () if cycle is None else (f"cycle: {' -> '.join(cycle)}",)
             raise error
         return self.in_order(order)
 

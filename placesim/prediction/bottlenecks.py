@@ -72,9 +72,10 @@ def _resources(step: SimulatedStep) -> Iterator[_Candidate]:
         on_path[plan.places[part.task + plan.count if part.is_launch else part.task]] += part.end - part.start
     used = {cost.resource for cost in step.placed} - {NOWHERE}
     for number in sorted(used | {plan.hosts[resource] for resource in used} - {NOWHERE}):
-        busy = step.timeline.usage[number].busy_seconds
-        name = plan.resources[number].name
-        yield _Candidate("resource", name, on_path[number], busy, partial(plan.with_free_resource, number))
+        parts = plan.with_callers(number)
+        busy = sum(step.timeline.usage[part].busy_seconds for part in parts)
+        waited = sum(on_path[part] for part in parts)
+        yield _Candidate("resource", plan.resources[number].name, waited, busy, partial(plan.with_free_resource, number))
 
 
 def _nodes(step: SimulatedStep) -> Iterator[_Candidate]:

@@ -15,16 +15,17 @@ from placesim.runtime.recording.recorder import Execution
 
 def uses_pool(step: Sequence[Execution]) -> bool:
     """Whether a session with several threads between ops runs the step in dataflow order, with a pool."""
-    found = {id(execution.site.program): execution.site.program for execution in step if execution.site is not None}
-    programs = list(found.values())
+    sites = [execution.site for execution in step if execution.site is not None and not execution.is_called]
+    programs = list({id(site.program): site.program for site in sites}.values())
     return needs_dataflow(programs) or has_parallel_work(programs)
 
 
 def passed_to_pool(step: Sequence[Execution], threads: int) -> Mapping[int, bool]:
     """Return the executions that run in a pool of `threads` threads, by number, and whether each wakes a thread.
 
-    A node that may run there runs in the calling thread if nothing else is ready or running. A node that finds no idle thread
-    starts without delay when one is free. Nodes of the pool are assumed to end in order, and after all nodes that are ready.
+    A node that may run there runs in the calling thread if nothing else is ready or running; a function runs where it is
+    called. A node that finds no idle thread starts without delay when one is free. Nodes of the pool are assumed to end in
+    order, and after all nodes that are ready.
     """
     consumers: list[list[int]] = [[] for _ in step]
     missing = [len(execution.sources) for execution in step]
@@ -52,6 +53,6 @@ def passed_to_pool(step: Sequence[Execution], threads: int) -> Mapping[int, bool
 
 def _may_run_in_pool(execution: Execution) -> bool:
     site = execution.site
-    if site is None or execution.is_dead or not is_expensive(site.instruction.kernel):
+    if site is None or execution.is_dead or execution.is_called or not is_expensive(site.instruction.kernel):
         return False
     return num_bytes(execution.inputs) > LARGE_INPUT_BYTES

@@ -172,15 +172,14 @@ class SimulatedStep:
 
     def _busy_seconds(self, place: DevicePlace) -> float:
         """Return the seconds in which a host runs or launches at least one node."""
-        line = self.timeline
+        line, cores = self.timeline, place.cores
         if place.caller == NOWHERE:
-            return line.usage[place.cores].busy_seconds
-        spans = [
-            (start, end)
-            for cost, start, end in zip(self.placed, line.starts, line.ends, strict=True)
-            if cost.resource == place.cores
-        ]
-        spans += zip(line.launch_starts, line.launch_ends, strict=True)
+            return line.usage[cores].busy_seconds
+        runs, launches = zip(line.starts, line.ends, strict=True), zip(line.launch_starts, line.launch_ends, strict=True)
+        used = [cost.resource for cost in self.placed]
+        spans = [span for resource, span in zip(used, runs, strict=True) if resource == cores]
+        # without any launched resource, the timeline has no launches
+        spans += [span for resource, span in zip(used, launches, strict=False) if self.plan.hosts[resource] == cores]
         busy = reached = 0.0
         for start, end in sorted(spans):
             busy += max(0.0, end - max(start, reached))

@@ -123,7 +123,9 @@ class StepCosts:
             if profile is None or cost.resource != place.cores:
                 continue
             predicted = cost.predicted
-            if has_pool and not self._starts_by_arrival(site.program):  # else this is part of the kernel's cost
+            if (
+                has_pool and not execution.is_called and not self._starts_by_arrival(site.program)
+            ):  # else this is part of the kernel's cost
                 predicted = _later(predicted, profile.seconds["dataflow"] - profile.seconds["dispatch"])
             if passed.get(number):
                 predicted = _later(predicted, profile.seconds["handed"], 1 + profile.spreads.get("handed", 0.0))

@@ -11,6 +11,7 @@ from placesim.core.dtypes import FLOAT, INT32
 from placesim.core.errors import GraphFileError
 from placesim.core.protobuf_wire import message_field
 from placesim.formats.node_import import NodeImport
+from placesim.formats.tensorflow.attr_value import LARGE_BYTES
 from placesim.formats.tensorflow.graph_def import read_graph_def
 from placesim.formats.tensorflow.node_def import NodeWriter
 from placesim.graph.graph import NodeColumns
@@ -68,3 +69,10 @@ def test_a_block_of_nodes_is_read_as_its_nodes_are(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(NodeImport, "add_columns", add_one_by_one)
     assert in_blocks == list(map(_read, graphs))
+
+
+def test_a_large_node_with_a_label_is_read_from_bytes_that_may_change() -> None:
+    attrs = {"_class": ("loc:@b",), "_note": "x" * LARGE_BYTES}
+    parts = NodeWriter().write("a", "NoOp", [], "", attrs)
+    graph = read_graph_def(memoryview(bytearray(message_field(1, b"".join(parts)))), "g.pb").graph
+    assert graph.node("a").attrs == attrs

@@ -133,3 +133,12 @@ def test_a_body_with_a_cycle() -> None:
     with pytest.raises(InvalidArgumentError, match=r"^3 nodes in a cycle$") as raised:
         instantiate(library(), function, {})
     assert raised.value.help == ("cycle: p -> q -> p",)
+
+
+def test_a_body_with_a_loop_that_nothing_enters() -> None:
+    back = NodeDef("back", "NextIteration", ("loop:output:0",), "", {"T": FLOAT})
+    loop = NodeDef("loop", "Merge", ("back:output:0",) * 2, "", {"T": FLOAT, "N": 2})
+    function = LibraryFunction("f", (), (FunctionArg("y", FLOAT, value="loop:output:0"),), (back, loop))
+    with pytest.raises(InvalidArgumentError, match=r"^3 nodes in a cycle$") as raised:
+        instantiate(library(), function, {})
+    assert raised.value.help == ()

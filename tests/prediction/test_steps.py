@@ -430,6 +430,18 @@ def test_one_product_alone_is_no_work_for_a_pool() -> None:
     assert parallel.step.seconds == pytest.approx(straight.step.seconds)
 
 
+def test_products_in_a_function_are_no_work_for_a_pool() -> None:
+    graph = called(2)
+    (function,) = graph["functions"]
+    function["nodes"] += [{"op": "MatMul", "name": f"p{i}", "inputs": ["a", "a"], "attrs": {"T": "float"}} for i in range(2)]
+    total = {"op": "AddN", "name": "sum", "inputs": ["p0:product:0", "p1:product:0"], "attrs": {"N": 2, "T": "float"}}
+    function["nodes"].append(total)
+    function["outputs"][0]["value"] = "sum:sum:0"
+    straight, parallel = (with_threads(graph, threads) for threads in (1, 2))
+    assert seconds_by_node(parallel) == seconds_by_node(straight)
+    assert parallel.step.seconds == pytest.approx(straight.step.seconds)
+
+
 def test_small_nodes_run_one_after_another_beside_a_pool() -> None:
     found = with_threads(products(2), 2)
     one, other = (node for node in found.nodes if node.op == "Neg")
@@ -439,6 +451,23 @@ def test_small_nodes_run_one_after_another_beside_a_pool() -> None:
     assert products_of[1].start < products_of[0].end
     (device,) = found.devices
     assert device.busy == pytest.approx(found.step.seconds)
+
+
+def test_a_host_that_takes_no_time_takes_none_in_the_calling_thread() -> None:
+    profile = changed(profile_of(), dataflow=1e-6, handed=1e-4)
+    found = study(products(3), profile=profile, inter_op_threads=2, tells_helps=True)
+    assert [help_.seconds for help_ in found.helps if help_.kind == "resource"] == [0.0]
+
+
+def test_a_host_is_not_busy_while_another_task_launches_nodes() -> None:
+    nodes: list[dict[str, Any]] = [{"op": "Fill", "name": "n0", "inputs": [[64], 1.0], "device": "/task:0/cpu:0"}]
+    nodes += [{"op": "Neg", "name": f"n{i}", "inputs": [f"n{i - 1}"], "device": "/task:1/gpu:0"} for i in range(1, 9)]
+    machine = [{"job": "worker", "tasks": 2, "cpu": 1, "gpu": 1}]
+    graph = {"nodes": nodes, "devices": machine, "fetch": ["n8:0"]}
+    found = study(graph, profile=profile_of(), inter_op_threads=2)
+    first = [node for node in found.nodes if "task:0" in node.device]
+    busy = {device.device: device.busy for device in found.devices}
+    assert busy["/job:worker/replica:0/task:0/device:CPU:0"] == pytest.approx(sum(node.seconds for node in first))
 
 
 def test_the_time_to_wake_a_thread_has_an_interval() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from placesim.core.dtypes import DataType
 from placesim.core.protobuf_wire import BYTES, WireError, field_head, fields, message_field
@@ -145,7 +145,12 @@ class NodeReader:
                 key = (op, tuple(entries))
         found = self._attrs.get(key) if key is not None else None
         try:
-            attrs, kind = (found, found) if found is not None else self._read_labelled(op, entries)
+            if found is not None:
+                attrs = kind = found
+            elif key is not None:
+                attrs, kind = self._read_labelled(*key)
+            else:
+                attrs = kind = self._read_attrs(entries)
             if len(UnknownFields(outline)):
                 attrs = _with_rest(attrs, slim)
             elif key is not None and found is None and len(self._attrs) < _MAX_CACHED:
@@ -156,10 +161,10 @@ class NodeReader:
         device = texts.get(device) or texts.setdefault(device, device)
         return NodeDef(name, texts.get(op) or texts.setdefault(op, op), tuple(outline.input[:]), device, attrs), kind
 
-    def _read_labelled(self, op: str, entries: Sequence[Any]) -> tuple[Attrs, Attrs]:
+    def _read_labelled(self, op: str, entries: tuple[bytes, ...]) -> tuple[Attrs, Attrs]:
         """Return attrs, and the same without colocation labels, shared by all nodes that differ only in their labels."""
         labels = [index for index, entry in enumerate(entries) if entry[: len(_CLASS)] == _CLASS]
-        if op == "Const" or len(labels) != 1:
+        if len(labels) != 1:
             attrs = self._read_attrs(entries)
             return attrs, attrs
         others = (*entries[: labels[0]], *entries[labels[0] + 1 :])

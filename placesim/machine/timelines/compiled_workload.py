@@ -20,7 +20,16 @@ from placesim.machine.timelines.bandwidth_sharing import (
     check_route,
     route_latency,
 )
-from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Resource, SerialStream, Task, host_of
+from placesim.machine.timelines.workload import (
+    NOWHERE,
+    CallingThread,
+    Cores,
+    LinkTransfer,
+    Resource,
+    SerialStream,
+    Task,
+    host_of,
+)
 
 SENT = -2
 """Entry of `places` for a transfer that may share its links, or that uses more than one stream."""
@@ -115,9 +124,15 @@ class WorkloadPlan:
             seconds[number] = self.seconds[number]
         return replace(self, seconds=seconds)
 
+    def with_callers(self, resource: int) -> set[int]:
+        """Return the numbers of a resource and, for cores, of the calling threads that use them."""
+        callers = (n for n, it in enumerate(self.resources) if isinstance(it, CallingThread) and it.cores == resource)
+        return {resource, *callers}
+
     def with_free_resource(self, resource: int) -> WorkloadPlan:
-        """Return a copy in which the tasks of a resource take no time; for cores, their launches take no time either."""
-        free = [0.0 if place == resource else s for place, s in zip(self.places, self.seconds, strict=True)]
+        """Return a copy in which the tasks of a resource take no time; for cores, neither their launches nor their callers."""
+        used = self.with_callers(resource)
+        free = [0.0 if place in used else s for place, s in zip(self.places, self.seconds, strict=True)]
         return replace(self, seconds=free).with_seconds(free[: self.count])
 
     def with_free_tasks(self, numbers: Sequence[int]) -> WorkloadPlan:

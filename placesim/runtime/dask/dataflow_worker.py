@@ -146,6 +146,10 @@ class PartRun(DataflowRun):
         self._visit = None
         return self._end()
 
+    def _is_accompanied(self) -> bool:
+        # a tensor of another worker may come meanwhile
+        return super()._is_accompanied() or bool(self.receivers)
+
     def _turn(self) -> None:
         while not self.finished.empty():
             self._take(self.finished.get())
@@ -157,7 +161,7 @@ class PartRun(DataflowRun):
             raise StepInterruption
         elif self.in_flight:
             self._wait()
-        elif not self._retried():
+        elif (self.parked or self.receivers) and not self._retried():
             try:
                 found = self.finished.get(timeout=IDLE_SECONDS)
             except Empty:

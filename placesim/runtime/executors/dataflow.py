@@ -147,8 +147,7 @@ class DataflowRun(Propagation):
             return self._send(visit) if kind == SEND else self._receive(visit)
         if visit.dead:
             return self._start_dead(visit)
-        # a thread of the pool is only quicker if something else can run meanwhile
-        if node.is_expensive and (self.ready or self.in_flight) and self.pool is not None and self._hand_over(visit, self.pool):
+        if node.is_expensive and self.pool is not None and self._is_accompanied() and self._hand_over(visit, self.pool):
             return None
         try:
             if kind <= RESULT:
@@ -169,6 +168,10 @@ class DataflowRun(Propagation):
             self.dead_results.append(instruction.attrs["index"])
         self._drop(*visit.values)
         self._finish(visit, [DEAD] * instruction.output_count)
+
+    def _is_accompanied(self) -> bool:
+        """Whether another node may run meanwhile; else, a thread of the pool is no quicker than the calling thread."""
+        return bool(self.ready or self.in_flight)
 
     def _hand_over(self, visit: Visit, pool: Pool) -> bool:
         """Pass a node with large inputs to a thread of the pool; return False if they are small."""

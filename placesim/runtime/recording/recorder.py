@@ -25,7 +25,8 @@ class Execution(NamedTuple):
     """An executed node or, without a `site`, the end of a function's run.
 
     `sources` are the numbers of the executions that it waited for. If an input is a handle or reference of a variable, `inputs`
-    has the shape and type of the variable's value. `is_dead` marks a node in a branch that is not taken.
+    has the shape and type of the variable's value. `is_dead` marks a node in a branch that is not taken, `is_called` a node of
+    a called function.
     """
 
     site: Site | None
@@ -33,6 +34,7 @@ class Execution(NamedTuple):
     outputs: tuple[TypedShape, ...]
     sources: tuple[int, ...]
     is_dead: bool = False
+    is_called: bool = False
 
 
 class BufferRead(NamedTuple):
@@ -119,7 +121,7 @@ class ExecutionRecorder:
         waited = tuple(dict.fromkeys(sources))
         if not waited and self._calls:
             waited = (self._calls[-1],)
-        self.executions.append(Execution(site, tuple(inputs), tuple(outputs), waited, is_dead))
+        self.executions.append(Execution(site, tuple(inputs), tuple(outputs), waited, is_dead, self._depth > 1))
         self.clock.moment += 1
         return len(self.executions) - 1
 
