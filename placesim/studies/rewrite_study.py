@@ -22,7 +22,7 @@ from placesim.planning.strategies.rewriting import (
     sorted_gpus,
     spread_over_tasks,
 )
-from placesim.planning.strategies.training_graph import find_declared_size, find_feeds, find_training
+from placesim.planning.strategies.training_graph import fed_shapes, find_declared_size, find_feeds, find_training
 from placesim.report.text.amounts import readable_count, readable_size
 from placesim.runtime.partitioning.step_requests import resolve_feed
 from placesim.runtime.shapes.graph_shapes import GraphShapes
@@ -55,7 +55,7 @@ def find_batch_size(loaded: LoadedGraph, file: GraphFile, options: SimulationOpt
     `file` is the file of `loaded` with the steps and the machine of the options. Raises UsageError if the graph does not train.
     """
     graph, given = file.graph, options.shapes
-    training = find_training(graph, split)
+    training = find_training(graph, split, fed_shapes(file))
     declared = find_declared_size(training, GraphShapes(graph))
     shaped = (given[name][0] for ref in training.batch if (name := graph.nodes[ref.node].name) in given)
     known = declared or options.batch or next((size for size in shaped if size > 0), None)

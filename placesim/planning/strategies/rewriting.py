@@ -177,7 +177,7 @@ def rewrite_training(file: GraphFile, strategy: Strategy) -> TrainingRewrite:
     )
     has_parts, is_pipeline = strategy.parts > 1, strategy.stages > 1
     needs_batch = has_parts or is_pipeline
-    training = find_training(file.graph, strategy.split, needs_batch=needs_batch)
+    training = find_training(file.graph, strategy.split, fed_shapes(file), needs_batch=needs_batch)
     before = len(file.graph)
     if strategy.replicas * strategy.stages > 1:
         file = with_later_reads(file, training)
@@ -188,7 +188,7 @@ def rewrite_training(file: GraphFile, strategy: Strategy) -> TrainingRewrite:
         has_gpus = strategy.replicas * strategy.stages > 1 or any(task.gpu for task in file.inventory or ())
         mixed = mix_precision(file, training, strategy.precision, strategy.loss_scale, has_gpus=has_gpus)
         file = mixed.file
-        training = find_training(file.graph, strategy.split, needs_batch=needs_batch)
+        training = find_training(file.graph, strategy.split, fed_shapes(file), needs_batch=needs_batch)
     if is_pipeline:
         refuse_loops(training, "stages")
         shapes = BatchShapes(training, strategy.parts) if has_parts else None
@@ -200,7 +200,7 @@ def rewrite_training(file: GraphFile, strategy: Strategy) -> TrainingRewrite:
         stage_of = {} if pipeline is None else pipeline.stage_of
         recomputation = Recomputation(training, strategy.recompute, fed_shapes(file), stage_of)
         file, notes = recompute(file, recomputation), (*notes, *recomputation.notes)
-        training = find_training(file.graph, strategy.split) if has_parts else training
+        training = find_training(file.graph, strategy.split, fed_shapes(file)) if has_parts else training
     found = TrainingRewrite(file, strategy, training, {}, False, notes, before, recomputation, pipeline, mixed)
     if not has_parts:
         return found

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -73,11 +74,13 @@ class TrainingGraph:
         return find_forward_node(self.graph, node)
 
 
-def find_training(graph: Graph, batch: Sequence[str] = (), *, needs_batch: bool = True) -> TrainingGraph:
+def find_training(
+    graph: Graph, batch: Sequence[str] = (), fed: Mapping[TensorRef, Dims] = MappingProxyType({}), *, needs_batch: bool = True
+) -> TrainingGraph:
     """Return the training parts of a graph.
 
-    `batch` names the tensors that hold the batch; if empty, all placeholders, datasets and queues. Without `needs_batch`, only
-    named tensors are the batch.
+    `batch` names the tensors that hold the batch; if empty, all placeholders, datasets and queues, but no scalars, static or
+    `fed`. Without `needs_batch`, only named tensors are the batch.
 
     Raises UsageError for a part that cannot be recognized, with the node and the reason.
     """
@@ -94,7 +97,7 @@ def find_training(graph: Graph, batch: Sequence[str] = (), *, needs_batch: bool 
     given = tuple(_named_tensor(graph, name) for name in batch)
     sources = frozenset(ref.node for ref in given)
     region = [node for node in _ancestors(graph, [*gradients, loss.node], sources) if not _is_shared(graph, node, sources)]
-    found = given or (_find_batch(graph, region) if needs_batch else ())
+    found = given or (_find_batch(graph, region, fed) if needs_batch else ())
     is_backward = {node.id: is_gradient_name(node.name) for node in region}
     return TrainingGraph(
         graph,
@@ -240,7 +243,7 @@ def _is_shared(graph: Graph, node: Node, sources: frozenset[int]) -> bool:
     return find_origin(graph, node.id).op in VARIABLES
 
 
-def _find_batch(graph: Graph, region: Sequence[Node]) -> tuple[TensorRef, ...]:
+def _find_batch(graph: Graph, region: Sequence[Node], fed: Mapping[TensorRef, Dims]) -> tuple[TensorRef, ...]:
     """Return the tensors, except scalars, that replicated nodes read from placeholders, datasets and queues."""
     shapes = GraphShapes(graph)
     read = sorted({ref for node in region for ref in node.inputs})
@@ -250,8 +253,10 @@ def _find_batch(graph: Graph, region: Sequence[Node]) -> tuple[TensorRef, ...]:
         is_source = node.op in PLACEHOLDERS or has_trait(node.op, Trait.GIVES_ELEMENTS)
         if is_source and node.signature.output_dtypes[ref.slot] is not RESOURCE:
             dims = batch_dims(graph, shapes, ref)
-            if dims is None:
-                raise UsageError(f"no batch dimension: got {graph.tensor_name(ref)} of unknown rank, expected a known rank")
+            if dims is None and fed.get(ref) != ():
+                raise UsageError(
+                    f"no batch dimension: got {graph.tensor_name(ref)} of unknown rank, expected a known rank, or a fed scalar"
+                )
             if dims:
                 found.append(ref)
     if not found:

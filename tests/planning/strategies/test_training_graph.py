@@ -24,6 +24,21 @@ LOSS = node("Mean", "loss", "y", [0, 1])
 MEANS = node("Mean", "a", "y", [0, 1]), node("Mean", "b", "z", [0])
 SUMS = node("Sum", "s", "kept", [0, 1]), node("Sum", "count", "x", [0, 1])
 
+PHASES = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+tf.disable_control_flow_v2()
+x = tf.placeholder(tf.float32, [None, 3], name="x")
+phase = tf.placeholder(tf.bool, name="phase")
+y = tf.layers.dense(x, 1)
+loss = tf.reduce_mean(tf.cond(phase, lambda: y * 2.0, lambda: y * 0.5))
+train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run([train, loss], {x: np.ones((4, 3)), phase: FED})
+"""
+"""A script with a placeholder of unknown rank."""
+
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("kind", ["ref", "resource"])
@@ -128,6 +143,18 @@ def test_a_graph_with_other_than_one_training_is_refused() -> None:
     assert "got a batch of 3, expected a multiple of 2" in refused([placeholder("x", 3, 3), W, Y, LOSS, TRAIN])
     constant = {"op": "Const", "name": "x", "value": [[1.0] * 3]}
     assert "name the tensors that hold the batch with --split" in refused([constant, W, Y, LOSS, TRAIN])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fed", "is_scalar"), [("True", True), ("[True]", False)])
+def test_a_placeholder_of_unknown_rank_is_no_batch_if_a_scalar_is_fed(tmp_path: Path, fed: str, is_scalar: bool) -> None:
+    file = script(tmp_path / "phases.py", PHASES.replace("FED", fed)).file
+    assert file is not None
+    if is_scalar:
+        assert [*rewrite_training(file, Strategy(accumulate=2)).batch] == ["x"]
+    else:
+        with pytest.raises(UsageError, match="no batch dimension: got phase of unknown rank"):
+            rewrite_training(file, Strategy(accumulate=2))
 
 
 @pytest.mark.parametrize(
