@@ -92,9 +92,10 @@ class NodeReader:
                 self._learn(node, *keys[row], numbers.get(row))
         ops, devices, shared, tensors = map(list, zip(*kinds, strict=True))
         attrs = shared.copy()
-        for row, number in numbers.items():
-            if tensors[row]:
-                attrs[row] = {**shared[row], tensors[row]: number}
+        for row in [row for row, tensor in enumerate(tensors) if tensor]:
+            # each constant has an array of its own, as the accounting of memory expects
+            number = numbers[row] if row in numbers else _copied(shared[row][tensors[row]])
+            attrs[row] = {**shared[row], tensors[row]: number}
         for row, kind in others.items():
             shared[row] = kind
         return NodeColumns(names, ops, inputs, devices, attrs, shared)
@@ -114,7 +115,9 @@ class NodeReader:
         if not all(field.number in (_DEVICE, _ATTR) for field in fields(written)):
             return
         if number is None:
-            self._alike[op, rest] = _NodeTemplate(node.op, node.device, attrs)
+            held = [name for name, value in attrs.items() if isinstance(value, TensorValue)]
+            if len(held) <= (node.op == "Const"):
+                self._alike[op, rest] = _NodeTemplate(node.op, node.device, attrs, "".join(held))
             return
         tensor = next(reversed(list(attrs)), "")
         value = attrs.get(tensor)
@@ -200,6 +203,10 @@ class NodeReader:
         if entry.__class__ is bytes and len(entry) <= _CACHED_BYTES and not isinstance(found[1], TensorValue):
             self._entries[bytes(entry)] = found
         return found
+
+
+def _copied(value: TensorValue) -> TensorValue:
+    return TensorValue(value.dtype, value.array.copy())
 
 
 def _set_attrs_aside(data: Buffer) -> tuple[bytes, list[Buffer]]:
