@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
-from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.keras.keras_layer import InputLayer, Layer, LayerCall, add_op_layers, is_in_call
 from placesim.tf1.layers.layer import InputSpec
 from placesim.tf1.layers.layer import Layer as AnyLayer
@@ -128,13 +127,6 @@ def _depths(calls: Sequence[LayerCall]) -> tuple[dict[LayerCall, int], dict[Any,
     return depths, layer_depths
 
 
-_MISSING_METHODS = (
-    *("compile", "fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"),
-    *("fit_generator", "evaluate_generator", "predict_generator"),
-    *("save", "save_weights", "load_weights", "summary", "to_json", "to_yaml", "get_weights", "set_weights"),
-)
-
-
 class Model(Layer):
     """A layer made of other layers: the layers between `inputs` and `outputs`, or those of a subclass with `call`."""
 
@@ -224,19 +216,6 @@ class Model(Layer):
         return self._with_nested(self._variables, "variables")
 
     weights = variables
-
-
-def _refusing(method: str) -> Callable[..., NoReturn]:
-    """A method that raises NotImplementedError with its name."""
-
-    def refuse(self: Model, *args: object, **kwargs: object) -> NoReturn:
-        raise not_there(f"keras.Model.{method}", "call the model, and train it in a session with an optimizer of tf.train")
-
-    return refuse
-
-
-for _method in _MISSING_METHODS:
-    setattr(Model, _method, _refusing(_method))
 
 
 class Sequential(Model):
