@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+from placesim.ops.categories import VARIABLE_READS, VARIABLES
 from placesim.tf1.gradients import registry
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor, uid
@@ -16,7 +17,7 @@ from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import nest
 
 tf = namespace("")
-_READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd")
+_READS = (*VARIABLE_READS, "ResourceGather", "ResourceGatherNd")
 
 
 class RegisterGradient:
@@ -113,7 +114,7 @@ def _variables_read(graph: Any, made: Sequence[Operation], inputs: Sequence[Tens
     left, seen = [tensor.op for tensor in results], set[str]()
     while left:
         op = left.pop()
-        if op.type in ("VariableV2", "VarHandleOp"):
+        if op.type in VARIABLES:
             found.add(op.name)
         if op.name not in seen and _is_differentiable(op):
             left += [tensor.op for tensor in op.inputs if tensor not in inputs]
