@@ -125,7 +125,7 @@ class LoggingTensorHook(SessionRunHook):
             if self._formatter:
                 tf.logging.info(self._formatter(values))
                 return
-            shown = ", ".join(f"{tag} = {values[tag]}" for tag in self._order)
+            shown = ", ".join(f"{tag} = {values[tag]!s}" for tag in self._order)
         if seconds is None:
             tf.logging.info("%s", shown)
         else:
