@@ -7,12 +7,12 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 import placesim.tf1 as tf
-from placesim.tf1.estimators.input_functions import Inputs, InitializerHook, as_inputs
+from placesim.tf1.estimators.input_functions import InitializerHook, Inputs, as_inputs
 from placesim.tf1.estimators.replicas import build_replicas
 from placesim.tf1.estimators.run_config import EVALUATOR, MASTER, PS, WORKER, RunConfig
 from placesim.tf1.estimators.specs import EstimatorSpec, ModeKeys
@@ -308,6 +308,12 @@ class Estimator:
                     else:
                         yield from batch
 
+    def export_saved_model(self, *args: object, **kwargs: object) -> NoReturn:
+        """Raise NotImplementedError."""
+        raise not_there("estimator.Estimator.export_saved_model", "tf.saved_model.simple_save writes a session's graph")
+
+    export_savedmodel = export_saved_model
+
     def _checkpoint(self, path: str | None, purpose: str) -> Any:
         found = path or self.latest_checkpoint()
         if not found:
@@ -346,7 +352,7 @@ class Estimator:
         if labels is not None and "labels" not in names:
             raise ValueError("model_fn does not take labels, but input_fn returns labels.")
         tf.logging.info("Calling model_fn.")
-        found = self._model_fn(features=features, **{name: value for name, value in known.items() if name in names})
+        found: Any = self._model_fn(features=features, **{name: value for name, value in known.items() if name in names})
         tf.logging.info("Done calling model_fn.")
         if hasattr(found, "as_estimator_spec"):  # the result of a model function for TPUs
             found = found.as_estimator_spec()
@@ -383,7 +389,9 @@ def _check_model_fn(model_fn: Callable[..., Any], params: object) -> None:
     if "features" not in names:
         raise ValueError(f"model_fn ({model_fn}) must include features argument.")
     if params is not None and "params" not in names and not has_kwargs(model_fn):
-        raise ValueError(f"model_fn ({model_fn}) does not include params argument, but params ({params}) is passed to Estimator.")
+        raise ValueError(
+            f"model_fn ({model_fn}) does not include params argument, but params ({params}) is passed to Estimator."
+        )
     if unknown := set(names) - {"features", "labels", "mode", "params", "self", "config"}:
         raise ValueError(f"model_fn ({model_fn}) has following not expected args: {unknown}")
 

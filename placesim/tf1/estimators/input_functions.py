@@ -57,7 +57,7 @@ def features_and_labels(element: Any) -> tuple[Any, Any]:
     """The two components of an element; labels are None for one that is not a tuple.  Raises ValueError for other lengths."""
     if not isinstance(element, list | tuple):
         return element, None
-    if len(element) != 2:  # noqa: PLR2004 (features and labels)
+    if len(element) != 2:
         raise ValueError("input_fn should return (features, labels) as a len 2 tuple.")
     return element[0], element[1]
 
@@ -158,7 +158,7 @@ def _filled_queue(
         for _ in range(threads):
             # without shapes they take any number of rows
             rows: list[Tensor] = [tf.placeholder(dtype) for dtype in dtypes]
-            start = random.randrange(len(next(iter(columns.values())))) if shuffle else 0  # noqa: S311 (as TensorFlow)
+            start = random.randrange(len(next(iter(columns.values())))) if shuffle else 0
             feeds[queue.enqueue_many(rows)] = _row_feeds(rows, columns, batch, epochs, start)
         add_queue_runner(FeedingQueueRunner(queue, feeds))
         full = tf.cast(tf.maximum(0, queue.size() - least), tf.float32) * (1.0 / (capacity - least))

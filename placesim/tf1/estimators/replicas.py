@@ -13,7 +13,9 @@ from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.training.scaffold import Scaffold
 
 
-def build_replicas(strategy: Any, iterator: Any, step: Any, call_model_fn: Callable[[Any, Any], EstimatorSpec]) -> EstimatorSpec:
+def build_replicas(
+    strategy: Any, iterator: Any, step: Any, call_model_fn: Callable[[Any, Any], EstimatorSpec]
+) -> EstimatorSpec:
     """The grouped result of the replicas' model functions; their losses are averaged."""
     tf.add_to_collection("global_step_read_op_cache", strategy.read_var(step))
     grouped = strategy.run(call_model_fn, features_and_labels(iterator.get_next()))

@@ -35,7 +35,7 @@ _CHECKS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 
 
 class RunConfig:
-    """Settings of an estimator.  Raises ValueError for two intervals of checkpoints, or for a task that is not in the cluster."""
+    """Settings of an estimator.  Raises ValueError for a wrong setting, and for a task that is not in the cluster."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class RunConfig:
         if folder and of_cluster and folder != of_cluster:
             raise ValueError(
                 f"`model_dir` provided in RunConfig construct, if set, must have the same value as the model_dir in TF_CONFIG. "
-                f"model_dir: {folder}\nTF_CONFIG[\"model_dir\"]: {of_cluster}.\n"
+                f'model_dir: {folder}\nTF_CONFIG["model_dir"]: {of_cluster}.\n'
             )
         for name in _REPLACEABLE:
             setattr(self, "_" + name, given[name])
@@ -78,8 +78,36 @@ class RunConfig:
         self._check()
         self._take_task(surroundings)
 
+    model_dir = read_only("_model_dir")
+    tf_random_seed = read_only("_tf_random_seed")
+    save_summary_steps = read_only("_save_summary_steps")
+    save_checkpoints_steps = read_only("_save_checkpoints_steps")
+    save_checkpoints_secs = read_only("_save_checkpoints_secs")
+    session_config = read_only("_session_config")
+    keep_checkpoint_max = read_only("_keep_checkpoint_max")
+    keep_checkpoint_every_n_hours = read_only("_keep_checkpoint_every_n_hours")
+    log_step_count_steps = read_only("_log_step_count_steps")
+    train_distribute = read_only("_train_distribute")
+    device_fn = read_only("_device_fn")
+    protocol = read_only("_protocol")
+    eval_distribute = read_only("_eval_distribute")
+    experimental_distribute = read_only("_experimental_distribute")
+    experimental_max_worker_delay_secs = read_only("_experimental_max_worker_delay_secs")
+    session_creation_timeout_secs = read_only("_session_creation_timeout_secs")
+    checkpoint_save_graph_def = read_only("_checkpoint_save_graph_def")
+    cluster_spec = read_only("_cluster_spec")
+    evaluation_master = read_only("_evaluation_master")
+    is_chief = read_only("_is_chief")
+    master = read_only("_master")
+    num_ps_replicas = read_only("_num_ps_replicas")
+    num_worker_replicas = read_only("_num_worker_replicas")
+    task_id = read_only("_task_id")
+    task_type = read_only("_task_type")
+    global_id_in_cluster = read_only("_global_id_in_cluster")
+    service = read_only("_service")
+
     def _check(self) -> None:
-        if self._save_checkpoints_steps is not None and self._save_checkpoints_secs is not None:
+        if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
             raise ValueError("`save_checkpoints_steps` and `save_checkpoints_secs` cannot be both set.")
         for names, is_valid, wanted in _CHECKS:
             for name in names.split():
@@ -95,7 +123,8 @@ class RunConfig:
         first = MASTER if MASTER in self._cluster_spec.jobs else CHIEF
         self._task_type = task.get("type", None if self._cluster_spec else WORKER)
         self._task_id = int(task.get("index", 0))
-        self._num_ps_replicas, self._num_worker_replicas, self._global_id_in_cluster = 0, 1, 0
+        self._num_ps_replicas, self._num_worker_replicas = 0, 1
+        self._global_id_in_cluster: int | None = 0
         if self._task_type == EVALUATOR and first == CHIEF:
             # an evaluator is not part of the cluster that trains
             self._cluster_spec = ClusterSpec({})
@@ -113,7 +142,7 @@ class RunConfig:
             address = self._cluster_spec.task_address(self._task_type, self._task_id)
             self._master = surroundings.get("session_master", "" if sum(jobs.values()) == 1 else f"grpc://{address}")
             self._evaluation_master = ""
-            if not self._session_config:
+            if not self.session_config:
                 self._session_config = self._config_of_task()
         else:
             if self._task_type != WORKER:
@@ -165,11 +194,3 @@ class RunConfig:
             setattr(found, "_" + name, value)
         found._check()
         return found
-
-
-_OF_TASK = (
-    "cluster_spec", "evaluation_master", "is_chief", "master", "num_ps_replicas", "num_worker_replicas", "task_id",
-    "task_type", "global_id_in_cluster", "service",
-)  # fmt: skip
-for _name in (*_REPLACEABLE, *_OF_TASK):
-    setattr(RunConfig, _name, read_only("_" + _name))

@@ -35,7 +35,7 @@ class _Fields(NamedTuple):
     export_outputs: Mapping[str, Any] | None
     training_chief_hooks: tuple[Any, ...]
     training_hooks: tuple[Any, ...]
-    scaffold: object
+    scaffold: Any
     evaluation_hooks: tuple[Any, ...]
     prediction_hooks: tuple[Any, ...]
 

@@ -11,9 +11,8 @@ from placesim.tf1.estimators.specs import EstimatorSpec, ModeKeys
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.internals.inspection import fn_args
-from placesim.tf1.session.stacks import RunningSession
 from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook
-from placesim.tf1.training.step_hooks import StepCounterHook
+from placesim.tf1.training.step_hooks import StepCounterHook, report_rate
 from placesim.tf1.types.read_only import read_only
 
 _BATCH_SIZE, _CONTEXT = "batch_size", "context"
@@ -152,9 +151,9 @@ class ExamplesPerSecondHook(StepCounterHook):
         super().__init__(**kwargs)
         self._batch_size = batch_size
 
-    def _log_and_record(self, elapsed_steps: int, elapsed_time: float, global_step: int) -> None:
-        super()._log_and_record(elapsed_steps, elapsed_time, global_step)
-        tf.logging.info(f"examples/sec: {(self._batch_size or 0) * elapsed_steps / elapsed_time:g}")
+    def _report(self, rate: float, step: int) -> None:
+        report_rate(self._summary_writer, self._tag, rate, step)
+        report_rate(self._summary_writer, "examples/sec", (self._batch_size or 0) * rate, step)
 
 
 class TPUEstimator(estimator.Estimator):

@@ -160,9 +160,7 @@ def _start_server(config: Any) -> Any:
         tf.logging.info("Skip starting Tensorflow server as there is only one node in the cluster.")
         return None
     tf.logging.info("Start Tensorflow server.")
-    return tf.train.Server(
-        config.cluster_spec, job_name=config.task_type, task_index=config.task_id, protocol=config.protocol
-    )
+    return tf.train.Server(config.cluster_spec, job_name=config.task_type, task_index=config.task_id, protocol=config.protocol)
 
 
 def _evaluate_checkpoints(estimator: Estimator, train_spec: TrainSpec, spec: EvalSpec) -> None:

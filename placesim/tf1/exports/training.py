@@ -53,7 +53,7 @@ ROWS = {
     "estimators.tpu": " ".join(
         f"{module}.tpu.{name}"
         for module in ("estimator", "contrib")
-        for name in "TPUEstimator TPUEstimatorSpec TPUConfig RunConfig InputPipelineConfig".split()
+        for name in ["TPUEstimator", "TPUEstimatorSpec", "TPUConfig", "RunConfig", "InputPipelineConfig"]
     ),
     "estimators.train_and_evaluate": "estimator.TrainSpec estimator.EvalSpec estimator.train_and_evaluate",
     "training.scaffold": "train.Scaffold",
