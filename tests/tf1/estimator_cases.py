@@ -84,6 +84,20 @@ def run(tf: Any) -> dict[str, Any]:
             eval_metrics=(metric_fn, [labels, logits]) if mode == tf.estimator.ModeKeys.EVAL else None,
         )
 
+    def replica_metrics() -> Any:
+        numbers, kinds, guesses = tf.constant([1.0, 2.0]), tf.constant([1, 0]), tf.constant([1, 1])
+        metrics = tf.metrics
+        made = [
+            metrics.mean(numbers),
+            metrics.mean_tensor(numbers),
+            metrics.root_mean_squared_error(numbers, numbers + 1.0),
+            metrics.false_negatives_at_thresholds(tf.constant([True, False]), tf.constant([0.3, 0.4]), [0.2, 0.5]),
+            metrics.mean_iou(kinds, guesses, 2),
+            metrics.mean_per_class_accuracy(kinds, guesses, 2),
+            *(make(kinds, guesses) for make in (metrics.accuracy, metrics.precision, metrics.recall, metrics.true_positives)),
+        ]
+        return [value for value, _ in made], [update for _, update in made]
+
     def batches(repeats: Any, size: int = 10) -> Any:
         return tf.data.Dataset.from_tensor_slices(({"x": ROWS}, KINDS)).repeat(repeats).batch(size, drop_remainder=size != 10)
 
@@ -114,6 +128,17 @@ def run(tf: Any) -> dict[str, Any]:
         session = tf.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=True)
         config = tf.estimator.RunConfig(train_distribute=strategy, session_config=session, **settings)
         tf.estimator.Estimator(model_fn, f"{folder}/mirrored", config, {}).train(always, steps=3, hooks=[Nodes("mirrored")])
+
+        with tf.Graph().as_default(), strategy.scope():
+            values, updates = strategy.run(replica_metrics)
+            found["metrics of replicas"] = nodes_of(tf.get_default_graph())
+            with tf.Session(config=session) as running:
+                running.run(tf.local_variables_initializer())
+                running.run([strategy.experimental_local_results(update) for update in updates])
+                last = [running.run(strategy.experimental_local_results(value)[0]) for value in values]
+                found["values of replicas"] = dict(
+                    enumerate(np.ravel(np.concatenate([np.ravel(one) for one in last])).tolist())
+                )
 
         for task, index in (("chief", 0), ("worker", 0)):
             os.environ["TF_CONFIG"] = json.dumps({"cluster": CLUSTER, "task": {"type": task, "index": index}})
