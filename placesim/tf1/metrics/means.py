@@ -95,7 +95,7 @@ def _running_mean(
     def quotient(part: Any, count: Any, word: str) -> Any:
         return tf.div_no_nan(part, tf.maximum(count, 0), name=word)
 
-    result = across_replicas(lambda *parts: quotient(*parts, "value"), *variables)
+    result = across_replicas(lambda part, count: quotient(part, count, "value"), *variables)
     update = quotient(new_sum, new_count, "update_op")
     return collected(result, update, metrics_collections, updates_collections)
 
@@ -246,7 +246,7 @@ def _share(word: str, count_wrong: Callable[..., tuple[Any, Any]], doc: str) -> 
             predictions, labels, weights = matched(tf.cast(predictions, tf.bool), tf.cast(labels, tf.bool), weights)
             right, right_update = true_positives(labels, predictions, weights)
             wrong, wrong_update = count_wrong(labels, predictions, weights)
-            return across_replicas(lambda *counts: _ratio(*counts, "value"), right, wrong), _ratio(
+            return across_replicas(lambda one, other: _ratio(one, other, "value"), right, wrong), _ratio(
                 right_update, wrong_update, "update_op"
             )
 
