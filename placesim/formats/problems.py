@@ -132,12 +132,22 @@ class FileProblems:
         self.add(position, f"wrong type of {what}: got {spell(tree)}, expected a mapping")
         return {}
 
+    def mapping_at(self, tree: Any, key: str) -> dict[Any, Any]:
+        """Return the mapping under a key of a mapping; if it is none, report a problem, and return an empty mapping."""
+        value = tree[key]
+        return value if isinstance(value, dict) else self.mapping(value, value_position(tree, key), f"'{key}'")
+
     def sequence(self, tree: Any, position: int, what: str) -> list[Any]:
         """Return the tree if it is a list; else report a problem, and return an empty list."""
         if isinstance(tree, list | tuple):
             return tree  # type: ignore[return-value]
         self.add(position, f"wrong type of {what}: got {spell(tree)}, expected a list")
         return []
+
+    def sequence_at(self, tree: Any, key: str) -> list[Any]:
+        """Return the list under a key of a mapping; if it is none, report a problem, and return an empty list."""
+        value = tree[key]
+        return value if isinstance(value, list) else self.sequence(value, value_position(tree, key), f"'{key}'")
 
 
 def one_of(words: Iterable[str]) -> str:

@@ -253,7 +253,7 @@ class _Content:
     def _versions(self, tree: dict[Any, Any]) -> dict[str, int]:
         if "versions" not in tree:
             return {}
-        versions = self._problems.mapping(tree["versions"], value_position(tree, "versions"), "'versions'")
+        versions = self._problems.mapping_at(tree, "versions")
         self._problems.unknown_keys(versions, VERSION_KEYS, "'versions'")
         found = {
             key: self._problems.read(versions, key, partial(int_value, low=0, high=_INT32 - 1, what=f"'{key}'"), WRONG)

@@ -67,7 +67,7 @@ def policy_from_tree(tree: Any, name: str = "<policy>", read_report: Callable[[s
         problems.add(own_position(root) or FIRST_POSITION, "no rules: got no key 'rules', expected a list of rules")
     if not isinstance(root.get("description", ""), str):
         problems.add(value_position(root, "description"), f"wrong type of 'description': got {spell(root['description'])}")
-    entries = problems.sequence(root["rules"], value_position(root, "rules"), "'rules'") if "rules" in root else []
+    entries = problems.sequence_at(root, "rules") if "rules" in root else []
     reader = _RuleReader(problems, read_report or _read_report)
     uses = [reader.read(entry, value_position(entries, index)) for index, entry in enumerate(entries)]
     problems.raise_if_any()

@@ -202,7 +202,7 @@ def test_entries_become_the_nodes_that_the_long_way_makes(seed: int, monkeypatch
     monkeypatch.setattr(reader, "_SHORT_LETTERS", 0)
     monkeypatch.setattr(sequence_splitting, "_FIRST_LETTERS", 3000)
     monkeypatch.setattr(sequence_splitting, "_CHUNK_LETTERS", 900)
-    monkeypatch.setattr(sequence_splitting, "_FEWEST_ENTRIES", 2)
+    monkeypatch.setattr(sequence_splitting, "_FEWEST_LINES", 2)
     monkeypatch.setattr(sequence_splitting, "_MANY_STRANGERS", 20 + seed)
     monkeypatch.setattr(entry_kinds, "_MAX_COMPARED", 1 + seed)
     monkeypatch.setattr(entry_kinds, "_MAX_KINDS", 20 * (1 + seed))

@@ -98,6 +98,26 @@ def _described(tree: Any) -> Iterator[Any]:
         yield from _described(value)
 
 
+def _entry(rng: random.Random, share: float, depth: int) -> str:
+    """An entry on one line, or, up to a depth, a scope with entries; a share of both has something odd."""
+    is_odd = rng.random() < share
+    if not depth or rng.random() < 0.6:
+        return _line(rng, is_odd)
+    values = PLAIN + NESTED + (ODD if is_odd else [])
+    keys = [*rng.sample(["scope", "device", "nodes", "scope"] if is_odd else ["scope", "device"], rng.randint(0, 2))]
+    lines = [f"{key}: {rng.choice(values)}" if rng.random() < 0.9 else f"{key}: a" for key in keys] if is_odd else []
+    lines = lines or [f"{key}: {rng.choice(PLAIN)}" for key in keys]
+    inner = [line for _ in range(rng.randint(0 if is_odd else 1, 5)) for line in _entry(rng, share, depth - 1).split("\n")]
+    if is_odd and inner:
+        inner[rng.randrange(len(inner))] = rng.choice(BETWEEN)
+    shift = rng.choice([2, 2, 2, 0, 3])
+    opening = rng.choice(["nodes:", "nodes:", "nodes: # c", "my nodes:"]) if is_odd else "nodes:"
+    lines += [opening, *(" " * shift + line[2:] for line in inner)]
+    if is_odd:
+        lines.insert(rng.randrange(len(lines) + 1), rng.choice([*BETWEEN, "colocate_with: a", "more: 'a", "name: |"]))
+    return "  - " + "\n    ".join(lines)
+
+
 def _line(rng: random.Random, is_odd: bool) -> str:
     values = PLAIN + NESTED + (ODD if is_odd else [])
     keys = rng.sample(KEYS, rng.randint(0, 4)) if rng.random() < 0.97 else [rng.choice(KEYS) for _ in range(3)]
@@ -117,13 +137,30 @@ def test_entries_are_read_as_the_parser_reads_them(seed: int) -> None:
             yield rest
 
     for _ in range(60):
-        share = rng.choice([0, 0.02, 0.1])
-        lines = [_line(rng, rng.random() < share) for _ in range(rng.choice([1, 15, 17, 60]))]
+        share = rng.choice([0, 0.02, 0.1, 0.1, 0.5])
+        depth = rng.choice([0, 0, 1, 3])
+        lines = [_entry(rng, share, depth) for _ in range(rng.choice([1, 15, 17, 60]))]
         if rng.random() < 0.5:
             lines.insert(rng.randrange(len(lines) + 1), rng.choice(BETWEEN))
         text = rng.choice(HEADS) + "\n".join(lines) + rng.choice(TAILS)
         assert _read(text, counted) == _read(text, None), text
     assert taken > 200
+
+
+@pytest.mark.parametrize("dash", ["  - ", "   - ", "    - ", "      - ", "      -  ", "      -\t"])
+@pytest.mark.parametrize("head", ["scope: a", "scope: a\n    scope: a", "nodes: a", "on: a\n    true: b", "device: [a]", "my"])
+def test_scopes_are_read_as_the_parser_reads_them(head: str, dash: str) -> None:
+    scope = f"  - {head}\n    nodes:\n{dash}{{op: a}}\n{dash}op: b\n"
+    for text in (scope, scope.replace("my\n    ", "my "), scope.replace("op: b\n", "op: b\n    device: a\n")):
+        assert _read("nodes:\n" + text * 20, sequence_splitting.take_pieces) == _read("nodes:\n" + text * 20, None)
+
+
+@pytest.mark.parametrize("depth", [1, 20, 46, 47, 48, 49, 50, 60])
+@pytest.mark.parametrize("last", ["{op: a}", "{op: [[a], {b: [c]}]}", "op: a\n{}  inputs: [[a], {{b: [c]}}]"])
+def test_scopes_in_scopes_are_refused_where_the_parser_refuses_them(depth: int, last: str) -> None:
+    scopes = "".join(f"{'  ' * level}  - scope: s\n{'  ' * level}    nodes:\n" for level in range(depth))
+    text = "nodes:\n" + (scopes + "  " * depth + "  - " + last.replace("{}", "  " * (depth + 1)) + "\n") * 20
+    assert _read(text, sequence_splitting.take_pieces) == _read(text, None)
 
 
 def test_more_entries_than_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +176,7 @@ def test_more_entries_than_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_entries_end_anywhere(letters: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sequence_splitting, "_FIRST_LETTERS", letters)
     monkeypatch.setattr(sequence_splitting, "_CHUNK_LETTERS", letters)
-    monkeypatch.setattr(sequence_splitting, "_FEWEST_ENTRIES", 2)
+    monkeypatch.setattr(sequence_splitting, "_FEWEST_LINES", 2)
     for count in range(2, 60):
         lines = [f"  - {{op: Const, name: c{i}, value: 1.0}}" for i in range(count)]
         for rest in ("  # a comment\n  - op: Add\n    name: b\n", "  - op: Add\n    name: b\n", "name: x\n", "\t# a tab\n"):

@@ -285,7 +285,7 @@ class BodyEntries:
     def _head(self, entry: dict[Any, Any], kind: str, keys: Sequence[str]) -> tuple[str | None, dict[Any, Any]]:
         """Return the name of an entry, and the value under its kind."""
         self._problems.unknown_keys(entry, CONDITIONAL_KEYS if kind == "cond" else LOOP_KEYS, f"an entry of {kind}")
-        tree = self._problems.mapping(entry[kind], value_position(entry, kind), f"'{kind}'")
+        tree = self._problems.mapping_at(entry, kind)
         self._problems.unknown_keys(tree, keys, f"'{kind}'")
         for key in ("name", "id"):
             if key in entry and (not isinstance(entry[key], str) or not entry[key]):

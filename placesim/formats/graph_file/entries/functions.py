@@ -88,7 +88,7 @@ class FunctionReader:
     def _args(self, entry: dict[Any, Any], key: str) -> tuple[FunctionArg, ...]:
         if key not in entry:
             return ()
-        listed = self._problems.sequence(entry[key], value_position(entry, key), f"'{key}'")
+        listed = self._problems.sequence_at(entry, key)
         found = []
         for index, tree in enumerate(listed):
             arg = self._problems.mapping(tree, value_position(listed, index), f"an entry of '{key}'")
@@ -135,7 +135,7 @@ class FunctionReader:
     def _controls(self, entry: dict[Any, Any]) -> dict[str, str]:
         if "control_outputs" not in entry:
             return {}
-        tree = self._problems.mapping(entry["control_outputs"], value_position(entry, "control_outputs"), "'control_outputs'")
+        tree = self._problems.mapping_at(entry, "control_outputs")
         found = {}
         for key, value in tree.items():
             if isinstance(key, str) and isinstance(value, str):
@@ -150,7 +150,7 @@ def function_attrs(entry: dict[Any, Any], problems: FileProblems) -> Attrs:
     """Return the attrs of a function; problems are reported."""
     if "attrs" not in entry:
         return {}
-    tree = problems.mapping(entry["attrs"], value_position(entry, "attrs"), "'attrs'")
+    tree = problems.mapping_at(entry, "attrs")
     found = {}
     for key, value in tree.items():
         try:

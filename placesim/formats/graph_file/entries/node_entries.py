@@ -229,7 +229,7 @@ class NodeEntries:
         if given is None:
             attrs: Attrs | None = self._builder.intern(op, {})
         else:
-            tree = self._problems.mapping(given, value_position(entry, "attrs"), "'attrs'")
+            tree = self._problems.mapping_at(entry, "attrs")
             attrs = self._attr_reader.read(op, tree)
         own = {key: entry[key] for key in _TENSOR_KEYS if key in entry}
         if not own:
@@ -252,7 +252,7 @@ class NodeEntries:
         attrs: Attrs | None = self._builder.intern("Const", {})
         given: dict[str, Any] = {}
         if "attrs" in entry:
-            tree = self._problems.mapping(entry["attrs"], value_position(entry, "attrs"), "'attrs'")
+            tree = self._problems.mapping_at(entry, "attrs")
             attrs = self._attr_reader.read("Const", tree)
             given = {key: value for key, value in (attrs or {}).items() if key in ("value", "dtype")}
             attrs = None if attrs is None else {key: value for key, value in attrs.items() if key not in given}

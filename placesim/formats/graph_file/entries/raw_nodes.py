@@ -60,7 +60,7 @@ class NodeDefReader:
         return None
 
     def _inputs(self, entry: dict[Any, Any]) -> tuple[str, ...] | None:
-        listed = self._problems.sequence(entry["inputs"], value_position(entry, "inputs"), "'inputs'")
+        listed = self._problems.sequence_at(entry, "inputs")
         wrong = [index for index, text in enumerate(listed) if not isinstance(text, str)]
         for index in wrong:
             self._report(listed, index, f"wrong type of an input: got {spell(listed[index])}, expected a node's name")
@@ -69,7 +69,7 @@ class NodeDefReader:
     def _attrs(self, entry: dict[Any, Any], op: str) -> Attrs | None:
         if self._registry.op(op) is None and op not in self._functions:
             return {}  # the importer refuses the op
-        tree = self._problems.mapping(entry["attrs"], value_position(entry, "attrs"), "'attrs'") if "attrs" in entry else {}
+        tree = self._problems.mapping_at(entry, "attrs") if "attrs" in entry else {}
         attrs = self._attr_reader.read(op, tree)
         if "value" not in entry and "dtype" not in entry and "shape" not in entry:
             return attrs

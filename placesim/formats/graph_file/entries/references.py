@@ -93,7 +93,7 @@ class References:
     def inputs(self, entry: dict[Any, Any], reader: str, waits: list[UnresolvedName]) -> Inputs:
         """Return the inputs of an entry, which the node `reader` reads. Unknown names are added to `waits`."""
         given = entry.get("inputs")
-        tree = () if given is None else self.problems.sequence(given, value_position(entry, "inputs"), "'inputs'")
+        tree = () if given is None else self.problems.sequence_at(entry, "inputs")
         parts: list[list[Any]] = [[] for _ in tree]
         controls: list[int] = []
         for index in self._in_turn(entry, tree):
@@ -232,7 +232,7 @@ class References:
         if isinstance(tree, str):
             yield entry, key, tree
             return
-        for index, item in enumerate(self.problems.sequence(tree, value_position(entry, key), f"'{key}'")):
+        for index, item in enumerate(self.problems.sequence_at(entry, key)):
             if isinstance(item, str):
                 yield tree, index, item
             else:

@@ -66,7 +66,7 @@ class TrainingEntries:
         """Read an entry with `gradients` and return the gradients. Raises EntryBreak after reporting all problems."""
         self._problems.unknown_keys(entry, GRADIENTS_KEYS, "an entry of gradients")
         position = own_position(entry)
-        tree = self._problems.mapping(entry["gradients"], value_position(entry, "gradients"), "'gradients'")
+        tree = self._problems.mapping_at(entry, "gradients")
         reader = TrainingReader(self._names, self._references, tree, "'gradients'")
         of = reader.references("of", is_required=True)
         by, ids = reader.derived_by()
@@ -126,7 +126,7 @@ class TrainingEntries:
         """Read an entry with `train`, and return its node. Raises EntryBreak after reporting all problems."""
         self._problems.unknown_keys(entry, TRAIN_KEYS, "an entry of training")
         position = own_position(entry)
-        tree = self._problems.mapping(entry["train"], value_position(entry, "train"), "'train'")
+        tree = self._problems.mapping_at(entry, "train")
         reader = TrainingReader(self._names, self._references, tree, "'train'")
         optimizer = reader.optimizer(self._training)
         applies = "apply" in tree

@@ -100,7 +100,7 @@ class TrainingReader:
             return []
         if isinstance(tree[key], str):
             return self._found(tree, key)
-        listed = self._problems.sequence(tree[key], value_position(tree, key), f"'{key}'")
+        listed = self._problems.sequence_at(tree, key)
         self.is_wrong |= not isinstance(tree[key], list | tuple)
         return [item for index in range(len(listed)) for item in self._found(listed, index)]
 

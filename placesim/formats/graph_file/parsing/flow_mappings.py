@@ -1,4 +1,4 @@
-"""Fast parsing of an entry on one line, such as `{op: Add, name: b, inputs: [a, a]}`.
+"""Fast parsing of an entry on one line, such as `{op: Add, name: b, inputs: [a, a]}`, and of a scope with such entries.
 
 The form of a line is its text without scalars. A file with a million lines has only a few forms. The parser reads one line of
 each form; the trees of other lines follow from it.
@@ -11,14 +11,23 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from placesim.formats.graph_file.parsing.entry_trees import collections, read_entries
-from placesim.formats.graph_file.parsing.yaml_tree import FIRST_POSITION, MAX_CACHED, Mapping, Sequence, resolve_plain
+from placesim.formats.graph_file.parsing.yaml_tree import (
+    FIRST_POSITION,
+    MAX_CACHED,
+    MAX_DEPTH,
+    Mapping,
+    Sequence,
+    resolve_plain,
+)
 from placesim.graph.graph import COLUMNS
 
-_SCALAR = re.compile(r"""('[ -&(-~]*'|"[ !#-\[\]-~]*"|-?[A-Za-z0-9_./^][A-Za-z0-9_./^-]*(?::[A-Za-z0-9_][A-Za-z0-9_./^-]*)*)""")
+_SCALAR = re.compile(r"""('[ -&(-~]*'|"[ !#-\[\]-~]*"|-?[A-Za-z0-9_./^][A-Za-z0-9_./^+=-]*(?::[A-Za-z0-9_][A-Za-z0-9_./^+=-]*)*)""")
 """Scalars that mean the same anywhere in a flow collection: without escapes and YAML indicators."""
 _PLACE = "_"
 """Placeholder of a scalar in a line's form; the rest of a line never contains it."""
 _is_flow = re.compile(rf"\{{[\[\]{{}}:, {_PLACE}]*\}} *").fullmatch
+_pair = re.compile(rf"([a-z_]+): {_SCALAR.pattern}").fullmatch
+_NODES = "nodes:\n"
 _MAX_FORMS = 1 << 12
 _MAX_LINE = 1 << 10
 """Maximum length of a line; longer lines are left to the parser, because a key has a limited length."""
@@ -71,22 +80,26 @@ class _Scalars(dict[str, Any]):
 
 
 class FlowLines:
-    """A reader of the lines of a sequence whose dashes are at column `indent`."""
+    """A reader of the lines of a sequence whose dashes are at column `indent`, within `depth` collections."""
 
-    def __init__(self, indent: int) -> None:
+    def __init__(self, indent: int, depth: int = 2) -> None:
         self._indent = indent
+        self._depth = depth
         self._forms: dict[str, _Form] = {}
         self._recall = _Scalars().__getitem__
+        self._inner: dict[int, FlowLines] = {}
 
     def is_known(self, text: str) -> bool:
         """Whether `read` can probably read a text without its `- `."""
         return self._form(_SCALAR.split(text)).pairs >= 0
 
     def read(self, text: str, number: int) -> Mapping | None:
-        """Return the entry of a line (from 0) without its `- `; None if only the parser can read it."""
-        parts = _SCALAR.split(text)
+        """Return the entry that begins in a line (from 0), without its `- `; None if only the parser can read it."""
+        if _NODES in text:
+            return self._read_scope(text, number)
+        parts = _SCALAR.split(text) if len(text) <= _MAX_LINE else []
         form = self._form(parts)
-        if form.pairs < 0 or len(text) > _MAX_LINE:
+        if form.pairs < 0 or self._depth + len(form.nested) >= MAX_DEPTH:
             return None
         values = list(map(self._recall, parts[1::2]))
         for which in range(len(form.nested) - 1, -1, -1):  # inner collections are made before outer ones
@@ -103,6 +116,51 @@ class FlowLines:
         entry.marks = _Marks(text, number, self._indent, 0)
         return entry
 
+    def _read_scope(self, text: str, number: int) -> Mapping | None:
+        """Return an entry whose keys have a line each, the last of which is `nodes`; None if only the parser can read it."""
+        column = self._indent + 2
+        head, _, body = text.partition(_NODES)
+        *lines, end = head.split("\n" + " " * column)
+        pairs = list(map(_pair, lines))
+        indent = len(body) - len(body.lstrip(" "))
+        if end or None in pairs or indent < column or body[indent : indent + 2] != "- ":
+            return None
+        scope = Mapping()
+        marks = scope.marks = [_position(number, column)]
+        for line, pair in enumerate(pairs, number):
+            assert pair is not None
+            scope[self._recall(pair[1])] = self._recall(pair[2])
+            marks += (_position(line, column), _position(line, column + pair.start(2)))
+        line = number + len(pairs)
+        marks.append(_position(line, column))
+        nodes = self._read_nodes(body, line + 1, indent)
+        scope["nodes"] = nodes
+        if nodes is None or len(scope) <= len(pairs):
+            return None
+        marks.append(nodes.marks[0])
+        return scope
+
+    def _read_nodes(self, body: str, number: int, indent: int) -> Sequence | None:
+        """Return the sequence that begins in a line (from 0) with its dashes at column `indent`; None if it is refused."""
+        inner = self._inner.get(indent)
+        if inner is None:
+            inner = self._inner[indent] = FlowLines(indent, self._depth + 2)
+            inner._forms, inner._recall = self._forms, self._recall
+        nodes = Sequence()
+        nodes.marks = [_position(number, indent)]
+        for text in body[indent + 2 :].split("\n" + " " * indent + "- "):
+            entry: Any = inner.read(text, number)
+            mark = _position(number, indent + 2)
+            if entry is None:
+                entries = read_entries([text], [0], number, indent)
+                if entries is None or inner._depth + _height(entries[0]) > MAX_DEPTH:
+                    return None
+                entry, mark = entries[0], entries.marks[1]
+            nodes.append(entry)
+            nodes.marks.append(mark)
+            number += text.count("\n") + 1
+        return nodes
+
     def _form(self, parts: list[str]) -> _Form:
         skeleton = _PLACE.join(parts[::2])
         found = self._forms.get(skeleton)
@@ -111,6 +169,17 @@ class FlowLines:
                 self._forms.clear()
             found = self._forms[skeleton] = _form(skeleton)
         return found
+
+
+def _position(line: int, column: int) -> int:
+    return line * COLUMNS + column + FIRST_POSITION
+
+
+def _height(tree: Any) -> int:
+    """Return the number of collections around the innermost scalar of a tree."""
+    if tree.__class__ is not Mapping and tree.__class__ is not Sequence:
+        return 0
+    return 1 + max(map(_height, tree.values() if tree.__class__ is Mapping else tree), default=0)
 
 
 def _form(skeleton: str) -> _Form:

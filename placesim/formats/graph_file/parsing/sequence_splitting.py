@@ -14,8 +14,8 @@ from placesim.formats.graph_file.parsing.entry_trees import read_entries
 from placesim.formats.graph_file.parsing.flow_mappings import FlowLines
 
 _FIRST_LETTERS, _CHUNK_LETTERS = 1 << 14, 1 << 18
-_FEWEST_ENTRIES = 16
-"""Minimum number of entries for which restarting the parser after them is worthwhile."""
+_FEWEST_LINES = 16
+"""Minimum number of lines for which restarting the parser after them is worthwhile."""
 _MANY_STRANGERS = 128
 """Maximum number of consecutive entries of unknown kinds; after them, the rest of the chunk is not compared."""
 _BREAKS = "\r\t\x85\u2028\u2029"
@@ -54,7 +54,7 @@ def take_pieces(text: str, start: int, number: int, taker: EntryTaker) -> Iterat
         texts = chunk[len(dash) :].split("\n" + dash)
         if end < 0:
             texts.pop()  # the text may go on after the last entry, with other keys
-        if letters == _FIRST_LETTERS and len(texts) < _FEWEST_ENTRIES:
+        if letters == _FIRST_LETTERS and chunk.count("\n") < _FEWEST_LINES:
             return
         count, number = reader.take(texts, number)
         line_start += sum(map(len, texts[:count])) + count * (len(dash) + 1)
@@ -107,13 +107,14 @@ class _Pieces:
         return index, number
 
     def _lines_at(self, texts: list[str], first: int, number: int, most: int) -> dict[int, tuple[Any, int]]:
-        """Return the trees of entry `first` and of the one-line entries after it, at most `most`."""
+        """Return the trees of entry `first` and of the entries after it that need no parser, at most `most`."""
         found: dict[int, tuple[Any, int]] = {}
-        for offset, text in enumerate(texts[first : first + most]):
-            entry = self._lines.read(text, number + offset)
+        for index, text in enumerate(texts[first : first + most], first):
+            entry = self._lines.read(text, number)
             if entry is None:
                 break
-            found[first + offset] = entry, 0
+            found[index] = entry, 0
+            number += text.count("\n") + 1
         return found
 
     def _parsed(self, texts: list[str], first: int, number: int, is_alone: bool) -> dict[int, tuple[Any, int]]:

@@ -137,7 +137,7 @@ def _virtual_device(listed: list[Any], index: int, what: str, problems: FileProb
     found: dict[str, Any] = {}
     for key in VirtualDevices._fields:
         if key in fields:
-            numbers = problems.sequence(fields[key], value_position(fields, key), f"'{key}'")
+            numbers = problems.sequence_at(fields, key)
             read = _virtual_memory if key == "memory_limit_mb" else _int32_value
             found[key] = tuple(_read_number(numbers, i, f"an entry of '{key}'", read, problems) for i in range(len(numbers)))
     return VirtualDevices(**found)

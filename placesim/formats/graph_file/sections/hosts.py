@@ -76,7 +76,7 @@ def read_rates(tree: dict[Any, Any], problems: FileProblems) -> dict[str, float]
     """Return the `rates` of a host or a GPU model: operations per second by element type."""
     if "rates" not in tree:
         return {}
-    rates = problems.mapping(tree["rates"], value_position(tree, "rates"), "'rates'")
+    rates = problems.mapping_at(tree, "rates")
     problems.unknown_keys(rates, RATES, "'rates'")
     found = {key: problems.read_or_default(rates, key, partial(positive_rate, what=f"'{key}'"), 0.0) for key in RATES}
     return {key: rate for key, rate in found.items() if rate}
@@ -121,7 +121,7 @@ def _mapping(tree: dict[Any, Any], key: str, known: tuple[str, ...], position: i
     if key not in tree:
         problems.add(position, f"incomplete profile: expected the key '{key}'")
         return {}
-    found = problems.mapping(tree[key], value_position(tree, key), f"'{key}'")
+    found = problems.mapping_at(tree, key)
     problems.unknown_keys(found, known, f"'{key}'")
     missing = [name for name in known if name not in found]
     if missing:
@@ -149,7 +149,7 @@ def _caches(value: Any) -> tuple[float, float]:
 
 
 def _family(families: dict[Any, Any], key: str, problems: FileProblems) -> MeasuredFigure:
-    tree = problems.mapping(families[key], value_position(families, key), f"'{key}'")
+    tree = problems.mapping_at(families, key)
     problems.unknown_keys(tree, _FAMILY_KEYS, f"'{key}'")
     low, value, high = (
         problems.read_or_default(tree, part, partial(positive_rate, what=f"'{part}'"), 1.0)

@@ -112,7 +112,7 @@ class StepReader:
         return names
 
     def _feeds(self, step: dict[Any, Any]) -> tuple[Feed, ...]:
-        tree = self._problems.mapping(step["feed"], value_position(step, "feed"), "'feed'")
+        tree = self._problems.mapping_at(step, "feed")
         found: list[Feed] = []
         for text, value in tree.items():
             position = key_position(tree, text)
