@@ -92,11 +92,22 @@ class RecurrentLayer(NamedTuple):
 Work = Product | StreamedBytes | Rows | RecurrentLayer
 
 
-def matrix_product(batch: int, rows: int, columns: int, depth: int, arithmetic: Arithmetic, element_bytes: float) -> Product:
-    """Return the work of `batch` matrix products `[rows, depth] @ [depth, columns]`."""
+def matrix_product(
+    batch: int,
+    rows: int,
+    columns: int,
+    depth: int,
+    arithmetic: Arithmetic,
+    element_bytes: float,
+    contiguous: tuple[int, ...] = (),
+) -> Product:
+    """Return the work of `batch` matrix products `[rows, depth] @ [depth, columns]`.
+
+    `contiguous`: sizes of the dimensions that are contiguous in memory, of operands and result; if empty, columns and depth.
+    """
     moved = element_bytes * batch * (rows * depth + depth * columns + rows * columns)
     whole = max(_OCTET, int(_ROW_BYTES / element_bytes))
-    octets = columns % whole == 0 and depth % whole == 0
+    octets = all(size % whole == 0 for size in contiguous or (columns, depth))
     return Product("product", batch, rows, columns, depth, arithmetic, element_bytes, float(moved), has_whole_octets=octets)
 
 

@@ -196,6 +196,18 @@ def test_a_product_knows_its_bytes_and_whether_its_sides_come_in_eights() -> Non
         assert found == Product("product", 6, 5, columns, depth, "float32", 4, moved, has_whole_octets=octets)
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "octets"),
+    [(16, 24, 32, True), (16, 24, 35, True), (17, 24, 32, False), (16, 25, 32, False)],
+)
+def test_a_product_of_a_transposed_matrix_has_octets_of_its_rows(rows: int, columns: int, depth: int, octets: bool) -> None:
+    # both operands are [depth, ...] in memory, so the depth need not be a multiple of eight: the gradient of weights
+    shapes = [(depth, rows), (depth, columns)]
+    found = work_of("MatMul", shapes, [(rows, columns)], {"transpose_a": True, "transpose_b": False})
+    assert isinstance(found, Product)
+    assert found.has_whole_octets == octets
+
+
 IMAGES, FILTERS, RESULTS = (2, 9, 12, 16), (3, 4, 16, 24), (2, 5, 4, 24)
 STRIDED = {"data_format": "NHWC", "strides": (1, 2, 3, 1)}
 PIXELS, CONVOLVED = 2 * 5 * 4, 4.0 * (2 * 9 * 12 * 16 + 3 * 4 * 16 * 24 + 2 * 5 * 4 * 24)
