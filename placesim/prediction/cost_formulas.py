@@ -155,12 +155,13 @@ def has_rare_kernel(work: Work, processor: Processor) -> bool:
     """Return whether libraries have no quick kernel for this work, or only some of them.
 
     This is so for all such kernels of a network or none, so that they deviate together.  Of float32, cuDNN has convolutions by
-    Fourier transforms since version 3, and Winograd's method for 5 by 5 since version 5.
+    Fourier transforms since version 3, and Winograd's method for 5 by 5 since version 5.  GPUs before Volta were measured with
+    versions 2 to 7.
     """
     if not isinstance(work, Product):
         return False
-    if work.is_transformed and not uses_tensor_cores(work, processor):
-        return processor.memory != "processor"
+    if work.is_transformed and processor.memory == "early":
+        return True
     return _lacks_quick_kernel(work, processor)
 
 
