@@ -6,7 +6,7 @@ integers. Source of names and numbers: TensorFlow's `types.proto`.
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from placesim.core.errors import GraphBuildError
@@ -173,6 +173,12 @@ def _by_numpy_name() -> dict[str, DataType]:
     return {dtype.numpy_name.rstrip("_"): dtype for dtype in DTYPES.values() if not dtype.is_quantized}
 
 
+@lru_cache
+def _of_numpy(dtype: np.dtype[Any]) -> DataType | None:
+    # numpy makes the name anew each time
+    return _by_numpy_name().get(dtype.name) if dtype.isnative else None
+
+
 def dtype_of(array: np.ndarray[Any, Any]) -> DataType:
     """Return TensorFlow's type of a numpy array; an array of texts has type `string`.
 
@@ -180,7 +186,7 @@ def dtype_of(array: np.ndarray[Any, Any]) -> DataType:
     """
     if array.dtype.kind in "USO":
         return STRING
-    found = _by_numpy_name().get(array.dtype.name) if array.dtype.isnative else None
+    found = _of_numpy(array.dtype)
     if found is None:
         raise GraphBuildError(f"no such element type: got numpy's {array.dtype}, expected one that TensorFlow has")
     return found

@@ -213,3 +213,12 @@ def test_entries_become_the_nodes_that_the_long_way_makes(seed: int, monkeypatch
             patch.setattr(reader, "take_pieces", lambda *_: iter(()))
             assert found == _read(text), text
     assert made > 20
+
+
+def test_each_name_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if a name that is no text without quotes and an id keep all entries from becoming nodes directly."""
+    checked: list[str] = []
+    monkeypatch.setattr(entry_templates, "is_plain_name", lambda name: checked.append(name) or True)
+    first = "nodes:\n  - {op: NoOp, name: 'on'}\n  - {op: Const, name: c, id: k, value: 1.0}\n"
+    read_graph_file(first + "".join(f"  - {{op: Neg, name: n{i}, inputs: [c]}}\n" for i in range(200)), "g.yaml")
+    assert len(checked) == len(set(checked)) > 100

@@ -98,6 +98,7 @@ class AlikeEntries:
         for node in self._builder.graph.nodes[self._checked_names :]:
             if node.name in PLAIN_WORDS or not is_plain_name(node.name):
                 self._has_plain_names = False
+        self._checked_names = len(self._builder.graph)
         return self._has_plain_names
 
     def _further_outputs(

@@ -21,7 +21,9 @@ from placesim.formats.graph_file.parsing.yaml_tree import (
 )
 from placesim.graph.graph import COLUMNS
 
-_SCALAR = re.compile(r"""('[ -&(-~]*'|"[ !#-\[\]-~]*"|-?[A-Za-z0-9_./^][A-Za-z0-9_./^+=-]*(?::[A-Za-z0-9_][A-Za-z0-9_./^+=-]*)*)""")
+_SCALAR = re.compile(
+    r"""('[ -&(-~]*'|"[ !#-\[\]-~]*"|-?[A-Za-z0-9_./^][A-Za-z0-9_./^+=-]*(?::[A-Za-z0-9_][A-Za-z0-9_./^+=-]*)*)"""
+)
 """Scalars that mean the same anywhere in a flow collection: without escapes and YAML indicators."""
 _PLACE = "_"
 """Placeholder of a scalar in a line's form; the rest of a line never contains it."""
