@@ -218,7 +218,12 @@ def test_entries_become_the_nodes_that_the_long_way_makes(seed: int, monkeypatch
 def test_each_name_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if a name that is no text without quotes and an id keep all entries from becoming nodes directly."""
     checked: list[str] = []
-    monkeypatch.setattr(entry_templates, "is_plain_name", lambda name: checked.append(name) or True)
+
+    def counted(name: str) -> bool:
+        checked.append(name)
+        return True
+
+    monkeypatch.setattr(entry_templates, "is_plain_name", counted)
     first = "nodes:\n  - {op: NoOp, name: 'on'}\n  - {op: Const, name: c, id: k, value: 1.0}\n"
     read_graph_file(first + "".join(f"  - {{op: Neg, name: n{i}, inputs: [c]}}\n" for i in range(200)), "g.yaml")
     assert len(checked) == len(set(checked)) > 100
