@@ -519,9 +519,10 @@ class Graph:
                     iterators.append(iter(self._waited_inputs(following)))
         return None
 
-    def _waited_inputs(self, node_id: int) -> list[int]:
+    def _waited_inputs(self, node_id: int) -> Sequence[int]:
         node = self.nodes[node_id]
-        return [i for i in (*node.input_nodes, *node.control_inputs) if not self.is_back_edge(i, node)]
+        inputs = (*node.input_nodes, *node.control_inputs)
+        return [i for i in inputs if not self.is_back_edge(i, node)] if node.op in MERGES else inputs
 
 
 MAX_SLOT_DIGITS = 10
