@@ -60,7 +60,8 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
             (products, "THIN_MATRIX", 60),
             (products, "BROAD_MATRIX", 60),
             (work_parts, "BLOCK_BYTES", 2000),
-            (winograd, "LEAST_OUTPUTS", 8),
+            (winograd, "LEAST_OUTPUTS", 0),
+            (winograd, "SHARED_OUTPUTS", 8),
             (winograd, "LEAST_CHANNELS", 1),
             (winograd, "LEAST_NUMBERS", 1),
             (winograd, "BLOCK_BYTES", 2000),
@@ -229,8 +230,18 @@ def test_what_follows_meets_each_row_once(name: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "channels", "is_tiled"), [(28, 128, True), (28, 32, False), (32, 32, True), (23, 64, True), (14, 256, False)]
+    ("size", "channels", "taps", "is_tiled"),
+    [
+        (28, 128, 3, True),
+        (28, 32, 3, False),
+        (32, 32, 3, True),
+        (23, 64, 3, True),
+        (14, 256, 3, True),
+        (13, 512, 3, False),
+        (23, 64, 5, True),
+        (22, 256, 5, False),
+    ],
 )
-def test_few_windows_are_tiled_if_they_have_many_channels(size: int, channels: int, is_tiled: bool) -> None:
-    windows = windows_of((size, size), (3, 3), (1, 1), (1, 1), "SAME")
+def test_few_windows_are_tiled_if_they_have_many_channels(size: int, channels: int, taps: int, is_tiled: bool) -> None:
+    windows = windows_of((size, size), (taps, taps), (1, 1), (1, 1), "SAME")
     assert winograd.suits(windows, 1, channels, channels, np.dtype(np.float32)) is is_tiled
