@@ -97,12 +97,11 @@ def transforms(tile: int, taps: int) -> Transforms:
 
 def suits(windows: Sequence[SpatialWindow], batch: int, depth: int, channels: int, dtype: np.dtype[np.generic]) -> bool:
     """Whether Winograd's algorithm is possible and faster for a convolution of this size and type."""
+    if windows[0].kernel not in TAPS or len(windows) != 2 or dtype != np.float32:
+        return False  # at once, since most convolutions have one tap
     outputs, thinnest = batch * prod(window.outputs for window in windows), min(depth, channels)
     return (
-        len(windows) == 2
-        and dtype == np.float32
-        and windows[0].kernel == windows[1].kernel
-        and windows[0].kernel in TAPS
+        windows[0].kernel == windows[1].kernel
         and all(window.stride == window.dilation == 1 and 0 <= window.before < window.kernel for window in windows)
         and thinnest >= LEAST_CHANNELS
         and outputs >= LEAST_OUTPUTS * windows[0].kernel ** 2
