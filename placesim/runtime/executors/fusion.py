@@ -33,7 +33,7 @@ PART_BYTES = 1 << 20
 """Bytes of a part of a tensor, small enough to stay in a processor's cache while all ops of a group are applied."""
 SHARED_BYTES = 1 << 22
 """Minimum bytes of a tensor whose parts several threads share; for a smaller one, waking a thread costs more than it saves."""
-ROW = 1 << 14
+ROW = 1 << 13
 """Minimum elements of an operand: one row of channels is repeated to this size, so that a ufunc processes several rows."""
 
 
@@ -152,8 +152,9 @@ class FusionGroup:
         """Find the followers that fit the head's output; return a function that applies them to a slice of rows."""
         applied: list[Apply] = []
         if type(output) is np.ndarray and output.ndim and output.size and output.dtype in _DTYPES and output.flags.carray:
+            flat = output.reshape(-1)
             for follower in self._followers:
-                apply = _applied(follower, output, None if follower.operand is None else self._store[follower.operand])
+                apply = _applied(follower, output, flat, None if follower.operand is None else self._store[follower.operand])
                 if apply is None:
                     break
                 applied.append(apply)
@@ -183,9 +184,9 @@ def _finish_all(finish: Finish, value: Tensor, done: int) -> None:
         finish(slice(0, rows))
 
 
-def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
-    """Return a function that computes a follower's op in place; None if its output would have another shape or type."""
-    op, flat = follower.instruction.node.op, value.reshape(-1)
+def _applied(follower: Follower, value: Tensor, flat: Tensor, operand: Any) -> Apply | None:
+    """Return a function that computes a follower's op in `flat`, a value's elements; None if shape or type would change."""
+    op = follower.instruction.node.op
     in_place: Any = follower.instruction.kernel.in_place
     if op == "Softmax":
         return _along_rows(in_place, flat, value.shape[-1])

@@ -14,7 +14,7 @@ from placesim.ops.kernels.blocks import work_parts
 from placesim.ops.kernels.linalg import products
 from placesim.ops.kernels.nn import correlation, winograd
 from placesim.ops.kernels.nn.correlation import correlate, correlate_back, correlate_filter
-from placesim.ops.kernels.nn.windows import SpatialWindow, tap_slices, windows_of
+from placesim.ops.kernels.nn.windows import SpatialWindow, remembered, tap_slices, windows_of
 from placesim.ops.process.intra_op_threads import IntraOpPool
 from tests.examples import examples
 
@@ -60,7 +60,8 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
             (products, "THIN_MATRIX", 60),
             (products, "BROAD_MATRIX", 60),
             (work_parts, "BLOCK_BYTES", 2000),
-            (winograd, "LEAST_OUTPUTS", 8),
+            (winograd, "LEAST_OUTPUTS", 0),
+            (winograd, "SHARED_OUTPUTS", 8),
             (winograd, "LEAST_CHANNELS", 1),
             (winograd, "LEAST_NUMBERS", 1),
             (winograd, "BLOCK_BYTES", 2000),
@@ -229,8 +230,38 @@ def test_what_follows_meets_each_row_once(name: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "channels", "is_tiled"), [(28, 128, True), (28, 32, False), (32, 32, True), (23, 64, True), (14, 256, False)]
+    ("size", "channels", "taps", "is_tiled"),
+    [
+        (28, 128, 3, True),
+        (28, 32, 3, False),
+        (32, 32, 3, True),
+        (23, 64, 3, True),
+        (14, 256, 3, True),
+        (13, 512, 3, False),
+        (23, 64, 5, True),
+        (22, 256, 5, False),
+    ],
 )
-def test_few_windows_are_tiled_if_they_have_many_channels(size: int, channels: int, is_tiled: bool) -> None:
-    windows = windows_of((size, size), (3, 3), (1, 1), (1, 1), "SAME")
+def test_few_windows_are_tiled_if_they_have_many_channels(size: int, channels: int, taps: int, is_tiled: bool) -> None:
+    windows = windows_of((size, size), (taps, taps), (1, 1), (1, 1), "SAME")
     assert winograd.suits(windows, 1, channels, channels, np.dtype(np.float32)) is is_tiled
+
+
+def test_checks_are_remembered_by_shapes_and_attrs() -> None:
+    done = []
+
+    @remembered
+    def check(dims: tuple[int, ...], attrs: dict[str, Any]) -> str:
+        done.append((dims, attrs))
+        if not dims:
+            raise ValueError("no dims")
+        return f"{dims} {attrs}"
+
+    same, valid = {"padding": "SAME"}, {"padding": "VALID"}
+    for _ in range(2):
+        assert check((1, 2), same) == f"(1, 2) {same}"
+        assert check((1, 2), valid) == f"(1, 2) {valid}"
+        assert check((2, 1), same) == f"(2, 1) {same}"
+        with pytest.raises(ValueError, match="no dims"):
+            check((), same)
+    assert done == [((1, 2), same), ((1, 2), valid), ((2, 1), same), ((), same), ((), same)]

@@ -24,7 +24,7 @@ from placesim.ops.kernels.blocks.epilogues import Begin, nothing_follows
 from placesim.ops.kernels.blocks.scratch_buffers import scratch
 from placesim.ops.kernels.blocks.work_parts import parts, shares
 from placesim.ops.kernels.kernel import Tensor
-from placesim.ops.kernels.linalg.products import product
+from placesim.ops.kernels.linalg.products import SMALL_PRODUCT, product
 from placesim.ops.kernels.nn.patches import WindowBlock, padded_region
 from placesim.ops.kernels.nn.windows import SpatialWindow
 from placesim.ops.process.intra_op_threads import spread
@@ -33,12 +33,14 @@ TILES = (2, 4)
 """Possible numbers of rows (and columns) of outputs in a tile."""
 TAPS = (3, 5)
 """Supported numbers of rows (and columns) of a filter."""
-LEAST_OUTPUTS = 1 << 9
-"""Minimum windows of all images; with fewer, transforming the filter costs more than the products save."""
+LEAST_OUTPUTS = 20
+"""Minimum windows of all images for each tap; with fewer, transforming the filter costs more than the products save."""
 LEAST_CHANNELS = 1 << 5
 """Minimum input and output channels; with fewer, transforming the tiles costs more than the products save."""
 LEAST_NUMBERS = 1 << 15
 """Minimum windows times channels: few windows need more channels, since then either transformation costs much."""
+SHARED_OUTPUTS = 1 << 9
+"""Minimum windows of two blocks, which two threads may share."""
 BLOCK_BYTES = 1 << 23
 """Size of a block's transformed tiles and their sums."""
 SHARED_BYTES = 1 << 26
@@ -95,15 +97,14 @@ def transforms(tile: int, taps: int) -> Transforms:
 
 def suits(windows: Sequence[SpatialWindow], batch: int, depth: int, channels: int, dtype: np.dtype[np.generic]) -> bool:
     """Whether Winograd's algorithm is possible and faster for a convolution of this size and type."""
+    if windows[0].kernel not in TAPS or len(windows) != 2 or dtype != np.float32:
+        return False  # at once, since most convolutions have one tap
     outputs, thinnest = batch * prod(window.outputs for window in windows), min(depth, channels)
     return (
-        len(windows) == 2
-        and dtype == np.float32
-        and windows[0].kernel == windows[1].kernel
-        and windows[0].kernel in TAPS
+        windows[0].kernel == windows[1].kernel
         and all(window.stride == window.dilation == 1 and 0 <= window.before < window.kernel for window in windows)
         and thinnest >= LEAST_CHANNELS
-        and outputs >= LEAST_OUTPUTS
+        and outputs >= LEAST_OUTPUTS * windows[0].kernel ** 2
         and outputs * thinnest >= LEAST_NUMBERS
     )
 
@@ -132,10 +133,9 @@ def correlate_tiles(
     finish = begin(output)
     chosen = chosen_transforms(windows, len(tensor), depth, channels)
     tile = chosen.tile
-    both_axes = np.kron(chosen.of_filter, chosen.of_filter)
-    matrices = product(both_axes, filters.reshape(both_axes.shape[1], -1)).reshape(len(both_axes), depth, channels)
+    matrices = _transformed_filter(filters, chosen)
     tiled = _tiled(windows, tile)
-    blocks = blocks_of_tiles(len(tensor), tiled, tile, (depth + channels) * len(both_axes))
+    blocks = blocks_of_tiles(len(tensor), tiled, tile, (depth + channels) * len(matrices))
     finite = [False] * len(blocks)
 
     def fill(number: int) -> None:
@@ -154,6 +154,18 @@ def correlate_tiles(
     with np.errstate(invalid="ignore", over="ignore"):
         spread(fill, range(len(blocks)))
     return output, all(finite)
+
+
+def _transformed_filter(filters: Tensor, chosen: Transforms) -> Tensor:
+    """The filter `[taps, taps, inputs, outputs]` as a matrix for each factor of a tile, `[factors ** 2, inputs, outputs]`."""
+    both_axes = np.kron(chosen.of_filter, chosen.of_filter)
+    taps = filters.reshape(both_axes.shape[1], -1)
+    found = np.empty((len(both_axes), *filters.shape[2:]), filters.dtype)
+    factors = found.reshape(len(found), -1)
+    # BLAS would first copy a longer matrix to its own buffers, which takes twice as long as multiplying it
+    for part in parts(taps.shape[1], both_axes.size, SMALL_PRODUCT):
+        np.matmul(both_axes, taps[:, part], out=factors[:, part])
+    return found
 
 
 def correlate_filter_tiles(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> tuple[Tensor, bool]:
@@ -213,7 +225,7 @@ def blocks_of_tiles(images: int, tiled: Sequence[SpatialWindow], tile: int, size
     """
     rows, columns = (window.outputs // tile for window in tiled)
     tiles = images * rows * columns
-    count = max(ceil(tiles * size * 4 / BLOCK_BYTES), min(2, tiles * tile**2 // (LEAST_OUTPUTS // 2)))
+    count = max(ceil(tiles * size * 4 / BLOCK_BYTES), min(2, tiles * tile**2 // (SHARED_OUTPUTS // 2)))
     return WindowBlock(slice(start, start + images), slice(0, rows)).cut(shares(count))
 
 
