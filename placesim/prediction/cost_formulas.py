@@ -148,7 +148,7 @@ def uses_tensor_cores(work: Product, processor: Processor) -> bool:
         return False
     if _lacks_quick_kernel(work, processor):
         return False
-    return work.family == "product" if work.arithmetic == "float64" else work.has_whole_octets
+    return work.family == "product" if work.arithmetic == "float64" else work.is_aligned
 
 
 def has_rare_kernel(work: Work, processor: Processor) -> bool:
@@ -267,12 +267,7 @@ def peak_rate(work: Work, processor: Processor) -> float:
         is_ragged_product = "tf32" in processor.tensor and work.family == "product"
         ragged_rate = processor.rate("float32") * (_RAGGED_GAIN if is_ragged_product else 1.0)
         return min(ragged_rate, processor.rate(work.arithmetic))
-    if (
-        isinstance(work, Product)
-        and work.arithmetic == "int8"
-        and processor.has_wide_tensor_cores
-        and not work.has_whole_octets
-    ):
+    if isinstance(work, Product) and work.arithmetic == "int8" and processor.has_wide_tensor_cores and not work.is_aligned:
         return processor.rate("int8") * _RAGGED_INT8_SHARE
     if isinstance(work, Product) and work.arithmetic == "tf32" and processor.has_wide_tensor_cores:
         return processor.rate("tf32") / TF32_CROSSWISE_SLOWDOWN**work.crosswise

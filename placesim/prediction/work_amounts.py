@@ -26,7 +26,7 @@ class Product(NamedTuple):
 
     - `moved_bytes`: total bytes of the operands and the result.
     - `is_winograd`: whether Winograd's method may apply the filter with fewer multiplications.
-    - `has_whole_octets`: whether the dimensions that are contiguous in memory are multiples of eight, and of 16 bytes.
+    - `is_aligned`: whether the dimensions that are contiguous in memory are multiples of 16 bytes, or of eight channels.
     - `rearranged_bytes`: bytes of images and results in channels-first layout; tensor cores need them converted.
     - `crosswise`: number of operands of a matrix product whose depth is not contiguous in memory.
     - `has_uneven_groups`: whether the groups of a convolution are others than those that libraries have quick kernels for.
@@ -42,7 +42,7 @@ class Product(NamedTuple):
     element_bytes: float
     moved_bytes: float
     is_winograd: bool = False
-    has_whole_octets: bool = True
+    is_aligned: bool = True
     rearranged_bytes: float = 0.0
     crosswise: int = 0
     has_uneven_groups: bool = False
@@ -118,11 +118,11 @@ def matrix_product(
     """Return the work of `batch` matrix products `[rows, depth] @ [depth, columns]`.
 
     `contiguous`: sizes of the dimensions that are contiguous in memory, of operands and result; if empty, columns and depth.
+    Tensor cores reach their rate if these are multiples of 16 bytes (NVIDIA's guide "Matrix Multiplication Background").
     """
     moved = element_bytes * batch * (rows * depth + depth * columns + rows * columns)
-    whole = max(_OCTET, int(_ROW_BYTES / element_bytes))
-    octets = all(size % whole == 0 for size in contiguous or (columns, depth))
-    return Product("product", batch, rows, columns, depth, arithmetic, element_bytes, float(moved), has_whole_octets=octets)
+    is_aligned = all(size * element_bytes % _ROW_BYTES == 0 for size in contiguous or (columns, depth))
+    return Product("product", batch, rows, columns, depth, arithmetic, element_bytes, float(moved), is_aligned=is_aligned)
 
 
 class Convolution(NamedTuple):

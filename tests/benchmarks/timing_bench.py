@@ -173,6 +173,7 @@ def bench_collectives(path: Path) -> None:
     write_errors("all-reduces", found, lambda time: "all")
     write_errors("by device and library", found, lambda time: f"{time.device}, {time.algorithm}")
     write_errors("by number of ranks", found, lambda time: f"{time.ranks:2} ranks")
+    write_errors("by library and number of ranks", found, lambda time: f"{time.algorithm.split()[0]}, {time.ranks:2} ranks")
 
 
 def main() -> int:

@@ -277,7 +277,7 @@ def test_forward_convolutions_take_another_time_on_narrow_tensor_cores_since_amp
 def test_ragged_products_are_some_times_as_quick_as_float32(name: str, arithmetic: Arithmetic, gain: float) -> None:
     gpu = gpu_processor(GPU_MODELS[name])
     ragged = matrix_product(12, 197, 197, 64, arithmetic, 2)
-    assert not ragged.has_whole_octets
+    assert not ragged.is_aligned
     assert peak_rate(ragged, gpu) / gpu.rate("float32") == pytest.approx(gain, rel=0.01)
 
 

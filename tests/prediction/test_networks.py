@@ -137,6 +137,15 @@ def test_a_softmax_casts_as_autocast_does(numerics: Numerics, kernels: list[str]
     assert [op for op in read if op in {"Cast", "Softmax"}] == kernels * 12
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("numerics", [Numerics(), Numerics("half", "float32"), Numerics("bfloat16", "float32")])
+def test_the_gradient_of_a_softmax_multiplies_first(numerics: Numerics) -> None:
+    """Two kernels in each of 12 layers, the first with the softmax's results."""
+    step = recorded_step(run("vit_tiny_patch16_32", is_training=True, pixels=32, numerics=numerics))
+    ops = [e.site.instruction.node.op for e in step if e.site is not None and e.site.name.startswith("softmax_")]
+    assert ops.count("Mul") == 24
+
+
 @pytest.mark.parametrize(("mode", "network"), [("training", "bert-large"), ("inference", "bert-large-classifier")])
 def test_neusight_measures_bert_as_a_classifier_without_training(mode: str, network: str, tmp_path: Path) -> None:
     models, devices = tmp_path / "models.csv", tmp_path / "devices.csv"

@@ -196,25 +196,34 @@ def test_a_product_of_nothing_is_its_bytes() -> None:
     assert found == StreamedBytes("elementwise", 80.0)
 
 
-def test_a_product_knows_its_bytes_and_whether_its_sides_come_in_eights() -> None:
-    for columns, depth, octets in ((16, 24, True), (12, 24, False), (16, 20, False)):
+def test_a_product_knows_its_bytes_and_whether_its_sides_come_in_sixteen_bytes() -> None:
+    for columns, depth, is_aligned in ((16, 24, True), (12, 20, True), (14, 24, False), (16, 18, False)):
         found = work_of(
             "BatchMatMulV2", [(6, 5, depth), (6, columns, depth)], [(6, 5, columns)], {"adj_x": False, "adj_y": True}
         )
         moved = 4.0 * 6 * (5 * depth + depth * columns + 5 * columns)
-        assert found == Product("product", 6, 5, columns, depth, "float32", 4, moved, has_whole_octets=octets)
+        assert found == Product("product", 6, 5, columns, depth, "float32", 4, moved, is_aligned=is_aligned)
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "depth", "octets"),
+    ("rows", "columns", "depth", "is_aligned"),
     [(16, 24, 32, True), (16, 24, 35, True), (17, 24, 32, False), (16, 25, 32, False)],
 )
-def test_a_product_of_a_transposed_matrix_has_octets_of_its_rows(rows: int, columns: int, depth: int, octets: bool) -> None:
+def test_a_product_of_a_transposed_matrix_is_aligned_by_its_rows(rows: int, columns: int, depth: int, is_aligned: bool) -> None:
     # both operands are [depth, ...] in memory, so the depth need not be a multiple of eight: the gradient of weights
     shapes: list[Dims] = [(depth, rows), (depth, columns)]
     found = work_of("MatMul", shapes, [(rows, columns)], {"transpose_a": True, "transpose_b": False})
     assert isinstance(found, Product)
-    assert found.has_whole_octets == octets
+    assert found.is_aligned == is_aligned
+
+
+def test_narrower_elements_are_aligned_in_larger_numbers() -> None:
+    """Multiples of 16 bytes: 4 of float32, 8 of float16, 16 of int8."""
+    for dtype, size in ((FLOAT, 4), (HALF, 8), (QINT8, 16)):
+        products = [
+            work_of("MatMul", [(3, side), (side, side)], [(3, side)], {}, dtype) for side in (size, 3 * size, size // 2)
+        ]
+        assert [isinstance(product, Product) and product.is_aligned for product in products] == [True, True, False]
 
 
 IMAGES, FILTERS, RESULTS = (2, 9, 12, 16), (3, 4, 16, 24), (2, 5, 4, 24)
@@ -244,7 +253,7 @@ def test_groups_are_convolved_by_themselves() -> None:
     found = work_of("Conv2D", [(2, 9, 12, 32), (3, 3, 8, 64)], [(2, 9, 12, 64)], attrs)
     assert isinstance(found, Product)
     assert (found.batch, found.rows, found.columns, found.depth) == (4, 2 * 9 * 12, 16, 8 * 9)
-    assert (found.is_winograd, found.has_whole_octets) == (False, True)
+    assert (found.is_winograd, found.is_aligned) == (False, True)
     assert found.moved_bytes == 4 * (2 * 9 * 12 * 32 + 64 * 8 * 9 + 2 * 9 * 12 * 64)
 
 
@@ -290,9 +299,9 @@ def test_a_batch_normalization_of_planes_has_a_row_for_each_channel() -> None:
 def test_octets_are_of_a_groups_channels_and_filters() -> None:
     for channels, filters, octets in ((16, 24, True), (12, 24, False), (16, 20, False)):
         made = Convolution(1, channels, 8, 8, filters, 3, 3, 1, 1, 8, 8)
-        assert made.work("forward", "float16", 2).has_whole_octets == octets
+        assert made.work("forward", "float16", 2).is_aligned == octets
         assert (
-            made._replace(channels=2 * channels, filters=2 * filters, groups=2).work("forward", "float16", 2).has_whole_octets
+            made._replace(channels=2 * channels, filters=2 * filters, groups=2).work("forward", "float16", 2).is_aligned
             == octets
         )
 
