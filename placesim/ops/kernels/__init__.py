@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from placesim.ops.kernels.cost_model import ELEMENTWISE, CostModel
 from placesim.ops.kernels.op_families import FAMILIES as FAMILIES
@@ -67,6 +67,11 @@ def load_kernels() -> Mapping[str, Kernel]:
 def has_trait(op: str, trait: Trait) -> bool:
     """Whether an op has a kernel with a trait."""
     return op in OP_FAMILIES and trait in _KERNELS[op].traits
+
+
+def direct_form(op: str) -> Callable[..., Any] | None:
+    """Return the function of tensors that may replace an op's kernel; None if there is none."""
+    return _KERNELS[op].direct if op in OP_FAMILIES else None
 
 
 def cost_of(op: str) -> CostModel:

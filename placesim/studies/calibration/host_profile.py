@@ -36,7 +36,7 @@ from placesim.studies.calibration.fitting import (
 )
 from placesim.studies.calibration.networks import LARGE, QUICK, SMALL, build_graphs
 
-CASE_SECONDS = 0.2
+CASE_SECONDS = 0.16
 """Time for each case, not including the creation of its tensors."""
 _NODES = 200
 _FEW, _MANY = 1, 41
