@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-PROFILE_VERSION = 2
+PROFILE_VERSION = 3
 """Version of the format and meaning of measured figures; profiles of other versions are rejected."""
 RATES = ("float64", "tf32", "float16", "bfloat16", "int8")
 """Types that may have a rate of operations per second besides float32 (`flops`)."""
@@ -23,6 +23,7 @@ SECONDS = (
     "dispatch",
     "dataflow",
     "handed",
+    "pooled_call",
     "beside",
     "variable",
     "step",
@@ -39,6 +40,7 @@ SECONDS = (
 - `awaited`: seconds for a byte that is in no cache and that the processor cannot fetch ahead.
 - `dispatch`, `dataflow`: seconds to start a node in a fixed order, or when its inputs arrive; `handed`: extra if the node
   wakes a pool's thread.
+- `pooled_call`: extra seconds for a numpy call of a node that runs in a pool, where threads wait for each other.
 - `beside`: the overhead of a node with a kernel.
 - `variable`: the overhead of a node that gives a variable or its value.
 - `step`, `fed`, `fetched`: the overhead of a step, of each tensor that it is fed, and of each that it fetches.
@@ -49,6 +51,8 @@ BASIC = ("dispatch", "plain", "multiplied")
 """Entries that must be above 0, since every machine needs time for them."""
 SHARES = ("slowed_products", "slowed_passes")
 """Relative slow-down of an op's part for each additional core that works on the same op."""
+DEVIATIONS = ("deviation", "pool_deviation")
+"""Deviation of a step from its prediction, relative to that of its kernels together, with one and with several threads."""
 FAMILIES = (
     "elementwise", "copy", "reduction", "gather", "random", "softmax", "batch normalization", "local normalization",
     "optimizer", "product", "convolution", "convolution filter gradient", "convolution input gradient", "depthwise", "pooling",
@@ -69,9 +73,9 @@ class MeasuredFigure(NamedTuple):
 class HostProfile:
     """Measured times of numpy and of placesim's executors on a host.
 
-    `seconds` are the entries of `SECONDS` and `SHARES`, and `spreads` their relative variation between runs.  `caches` are data
-    sizes in bytes from which accesses reach the next cache level.  `families` has a factor for each kernel family: the
-    measured time divided by the time from these figures, with its spread.  `about` describes the measurement.
+    `seconds` are the entries of `SECONDS`, `SHARES` and `DEVIATIONS`, and `spreads` their relative variation between runs.
+    `caches` are data sizes in bytes from which accesses reach the next cache level.  `families` has a factor for each kernel
+    family: the measured time divided by the time from these figures, with its spread.  `about` describes the measurement.
     """
 
     seconds: Mapping[str, float]

@@ -66,12 +66,27 @@ class SimulatedStep:
         """10th and 90th percentile of the duration in seconds.
 
         Equal kernels are quicker or slower together, and different kernels of GPUs independently of each other, so a step
-        deviates less than with all nodes at an end of their intervals.  Nodes on hosts deviate together.
+        deviates less than with all nodes at an end of their intervals.  Nodes on hosts deviate together; a
+        calibration tells how far.
         """
         low, high = self.extremes
         scale = deviation_scale(place.gpu.processor for place in self.machine.places.values() if place.gpu is not None)
         below, above = (min(1.0, scale * share) for share in self.independent_shares())
-        return self.seconds - below * (self.seconds - low), self.seconds + above * (high - self.seconds)
+        low, high = self.seconds - below * (self.seconds - low), self.seconds + above * (high - self.seconds)
+        power = self._host_deviation()
+        return (low, high) if power == 1 else tuple(self.seconds * (end / self.seconds) ** power for end in (low, high))
+
+    def _host_deviation(self) -> float:
+        """Return the deviation of a step on measured hosts alone, relative to that of its kernels together."""
+        places = self.machine.places.values()
+        profiles = [place.host.profile for place in places]
+        if any(place.gpu is not None for place in places) or not self.seconds:
+            return 1.0
+        pools = {place.cores for place in places if place.caller != NOWHERE}
+        name = (
+            "pool_deviation" if any(cost.resource in pools and cost.caller == NOWHERE for cost in self.placed) else "deviation"
+        )
+        return max((profile.seconds.get(name, 1.0) for profile in profiles if profile is not None), default=1.0)
 
     @cached_property
     def extremes(self) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from placesim.formats.sources.loading import load
-from placesim.machine.host_models import FAMILIES, PROFILE_VERSION, SECONDS, SHARES
+from placesim.machine.host_models import DEVIATIONS, FAMILIES, PROFILE_VERSION, SECONDS, SHARES
 from placesim.machine.inventory import DeviceSet
 from placesim.machine.options import make_options
 from placesim.machine.timelines.event_simulation import simulate as run_tasks
@@ -325,7 +325,7 @@ def test_a_lane_has_the_share_of_each_part() -> None:
 
 FAMILY = {"factor": 1.25, "low": 0.5, "high": 2.0}
 EXECUTORS = ("dispatch", "dataflow", "handed", "beside", "shared", "contended_call")
-OUTSIDE = ("step", "fed", "fetched", "variable", "cold_call")
+OUTSIDE = ("step", "fed", "fetched", "variable", "cold_call", "pooled_call")
 """What steps take beside their nodes, or nodes beside kernels and executors: nothing, unless a test asks for it."""
 
 
@@ -333,7 +333,7 @@ def profile_of(scale: float = 1.0, cores: int = 2) -> dict[str, Any]:
     """A host whose kernels take so many times as long; what its executors take stays."""
     names = (*SECONDS, *SHARES)
     seconds = {name: 1e-9 if name in EXECUTORS + SHARES else scale * 1e-9 for name in names}
-    seconds |= dict.fromkeys(OUTSIDE, 0.0)
+    seconds |= dict.fromkeys(OUTSIDE, 0.0) | dict.fromkeys(DEVIATIONS, 1.0)
     profile = {
         "version": PROFILE_VERSION,
         "caches": [1e6, 1e8],

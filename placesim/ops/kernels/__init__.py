@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from placesim.ops.kernels.cost_model import ELEMENTWISE, CostModel
 from placesim.ops.kernels.op_families import FAMILIES as FAMILIES
@@ -69,9 +69,14 @@ def has_trait(op: str, trait: Trait) -> bool:
     return op in OP_FAMILIES and trait in _KERNELS[op].traits
 
 
-def direct_form(op: str) -> Callable[..., Any] | None:
-    """Return the function of tensors that may replace an op's kernel; None if there is none."""
-    return _KERNELS[op].direct if op in OP_FAMILIES else None
+def has_direct_form(op: str) -> bool:
+    """Whether an op has a kernel that may be called as a function of its tensors."""
+    return op in OP_FAMILIES and _KERNELS[op].direct is not None
+
+
+def is_numpy_function(op: str) -> bool:
+    """Whether this function is one of numpy's own."""
+    return op in OP_FAMILIES and _KERNELS[op].is_numpy_function
 
 
 def cost_of(op: str) -> CostModel:

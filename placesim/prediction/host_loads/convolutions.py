@@ -27,6 +27,8 @@ from placesim.prediction.work_amounts import Direction
 
 TILES_CALLS = 80
 """Time of the code around the products of a convolution in tiles, in numpy calls; a product of patches takes more."""
+TRANSFORMING = 3.3
+"""Time of a multiplication with the small matrix of a transform, relative to one of a large product."""
 ADDED_CALLS = 25
 """Time to begin to add the patches of a tap to their cells, in numpy calls; rows of planes are added by fewer."""
 
@@ -108,8 +110,8 @@ def _in_tiles(
         amounts = Amounts(call=40 * parts).join(inner, made * parts)
     # each transform is done along rows, then along columns: from cells to factors, and between factors and outputs
     amounts.add(
-        multiplied=float(tiles * factors * (depth * cells * (tile + factors) + channels * tile * (tile + factors)))
-        + float(made * taps**2 * depth * channels),
+        multiplied=TRANSFORMING * tiles * factors * (depth * cells + channels * tile) * (tile + factors)
+        + TRANSFORMING * made * taps**2 * depth * channels,
         piece=tiles * (2 * factors + tile),
     )
     numbers = 2 * made * tiles * (depth + channels) * c.item
@@ -183,7 +185,7 @@ def input_gradient(node: NodeShapes) -> Load:
         block_bytes = max(WIDE_BLOCK_BYTES if has_short_runs else BLOCK_BYTES, LONG_BLOCK * c.length * c.item)
         pieces = min(c.results[1], ceil(c.results[1] * rows * c.length * c.item / block_bytes)) or 1
         inner, _ = product_parts((max(1, rows * c.results[1] // pieces), c.length), columns, c.item, is_flat=True)
-        added = ADDED_CALLS * prod(window.kernel for window in c.windows[:-1])
+        added: float = ADDED_CALLS * prod(window.kernel for window in c.windows[:-1])
         if has_short_runs:
             added = added * c.windows[-1].kernel / 3
         else:  # windows that overlap are added one after the other

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import unwrap
 from math import ceil, inf, prod
 
-import numpy as np
-
-from placesim.ops.kernels import direct_form
+from placesim.ops.kernels import has_direct_form, is_numpy_function
 from placesim.ops.kernels.blocks.elementwise_blocks import PART_BYTES as ELEMENT_PART_BYTES
 from placesim.ops.kernels.blocks.elementwise_blocks import part_count
 from placesim.ops.kernels.cost_model import Passes
@@ -31,20 +28,14 @@ CODE_CALLS, DIRECT_CALLS = 5, 3
 
 def is_direct(node: NodeShapes) -> bool:
     """Return whether the executor calls the kernel as a function of one or two small tensors."""
-    return len(node.inputs) in (1, 2) and direct_form(node.op) is not None
-
-
-def is_ufunc(op: str) -> bool:
-    """Return whether the function that replaces an op's kernel for small tensors is one of numpy's functions."""
-    direct = direct_form(op)
-    return direct is not None and isinstance(unwrap(direct), np.ufunc)
+    return len(node.inputs) in (1, 2) and has_direct_form(node.op)
 
 
 def _code_calls(op: str) -> int:
     """Return the time of the code around a kernel's passes, in numpy calls."""
-    if is_ufunc(op):
+    if is_numpy_function(op):
         return 0
-    return CODE_CALLS if direct_form(op) is None else DIRECT_CALLS
+    return DIRECT_CALLS if has_direct_form(op) else CODE_CALLS
 
 
 def elementwise(node: NodeShapes) -> Load:
@@ -183,7 +174,7 @@ def transpose(node: NodeShapes) -> Load:
 def gather(node: NodeShapes) -> Load:
     """Return the load of gathering rows: the kernel reads and writes these rows, and does not touch the rest of the table."""
     made, size = node.touched_elements, node.dtype.size
-    amounts = Amounts(call=10, plain=made, gathered=made / max(1, prod(node.inputs[0][1:])))
+    amounts = Amounts(call=20, plain=made, gathered=made / max(1, prod(node.inputs[0][1:])))
     return Load("gather", amounts.stream(2.0 * made * size, float(prod(node.inputs[0]) * size)), Amounts())
 
 

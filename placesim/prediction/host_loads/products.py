@@ -76,6 +76,6 @@ def matrices(first: str, second: str) -> Callable[[NodeShapes], Load]:
         lengths = left[-1], node.inputs[1][-1]
         shared, parts = product_parts(shape, depth, node.dtype.size, len(shape) == 2, batch, lengths)
         shared.touch(node, is_packed=True)
-        return Load("product", Amounts(call=5 if len(shape) == 2 else 22), shared, parts)
+        return Load("product", Amounts(call=5 if len(shape) == 2 else 28), shared, parts)
 
     return load

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import prod
 
-from placesim.ops.kernels import has_trait
+from placesim.ops.kernels import has_trait, is_numpy_function
 from placesim.ops.kernels.cost_model import DISPATCH, VIEW, CostKind
 from placesim.ops.kernels.kernel import Trait
 from placesim.ops.process.memory_limit import FEW_ELEMENTS
@@ -21,7 +21,6 @@ from placesim.prediction.host_loads.elements import (
     elementwise,
     gather,
     is_direct,
-    is_ufunc,
     local_normalization,
     optimizer_update,
     random_numbers,
@@ -85,7 +84,7 @@ def _with_check(node: NodeShapes, load: Load) -> Load:
     sizes = [prod(dims) for dims in node.inputs]
     if not has_trait(node.op, Trait.HANDS_ON) and (prod(sizes) if is_direct(node) else sum(sizes) ** 2) > FEW_ELEMENTS:
         # of one of numpy's functions, this includes that the kernel is called instead
-        load.alone.add(checked=1 if is_ufunc(node.op) else KNOWN_CHECK)
+        load.alone.add(checked=1 if is_numpy_function(node.op) else KNOWN_CHECK)
     return load
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from statistics import mean, median
 
 from placesim.core.operating_system import available_processors, processor_name
-from placesim.machine.host_models import BASIC, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, MeasuredFigure
+from placesim.machine.host_models import BASIC, DEVIATIONS, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, MeasuredFigure
 from placesim.ops.process.intra_op_threads import blas_text
 from placesim.runtime.executors.thread_pools import ThreadPools
 from placesim.studies.calibration.case_timing import (
@@ -21,6 +22,7 @@ from placesim.studies.calibration.case_timing import (
     find_load,
     kernel_loads,
     random_feeds,
+    record_step,
     time_kernels,
     time_quickest,
 )
@@ -34,6 +36,7 @@ from placesim.studies.calibration.fitting import (
     fit_threads,
     rescale_families,
 )
+from placesim.studies.calibration.network_steps import ONE_THREAD, POOL, POOLED_CALL, NetworkStep, StepFit
 from placesim.studies.calibration.networks import LARGE, QUICK, SMALL, build_graphs
 
 CASE_SECONDS = 0.16
@@ -59,6 +62,7 @@ _REPEATED = (
 )
 _THREADS = ("slowed_products", "slowed_passes", "shared", "contended_call")
 _COLD = "cold_call"
+_OF_STEPS = (_COLD, POOLED_CALL, *DEVIATIONS)
 _DISPATCHES = ("dispatch", "dataflow", "handed", "beside", "variable", "step", "fed", "fetched")
 _ITEM = 4
 _QUIET_KEY = "quiet"
@@ -113,7 +117,7 @@ class _Calibration:
             spreads |= dict.fromkeys(group.figures, _spread(sample.timing for sample in samples))
         for case in self._checked:
             self._sample(case)
-        profile = HostProfile(seconds | dict.fromkeys((*_THREADS, _COLD), 0.0), caches, {})
+        profile = HostProfile(seconds | dict.fromkeys((*_THREADS, *_OF_STEPS), 0.0), caches, {})
         cases = list(self._cases.values())
         families = dict.fromkeys(FAMILIES, MeasuredFigure(1.0)) | fit_families(cases, profile)
         profile = replace(profile, families=families)
@@ -121,13 +125,13 @@ class _Calibration:
         alone = [sample for sample in cases if sample.load.parts > 1][: len(shared)]
         seconds |= fit_threads(alone, shared, profile, self._cores)
         spreads |= dict.fromkeys(_THREADS, _spread(sample.timing for sample in shared))
-        found = self._among_others()
-        profile = replace(profile, seconds=seconds | {_COLD: 0.0})
-        seconds[_COLD] = fit_cold_calls(found, families, profile, self._cores)
-        spreads[_COLD] = _spread(sample.timing for sample in found)
-        families = rescale_families(families, cases, found, replace(profile, seconds=seconds), self._cores)
-        ordered = {name: seconds[name] for name in (*SECONDS, *SHARES)}
-        profile = HostProfile(ordered, caches, families, {name: spreads[name] for name in ordered}, self._about())
+        networks = self._measure_networks()
+        spreads |= dict.fromkeys(_OF_STEPS, _spread(sample.timing for network in networks for sample in network.samples))
+        profile = replace(profile, seconds=seconds | dict.fromkeys(_OF_STEPS, 0.0))
+        profile = StepFit(networks, partial(self._fit_to_networks, cases, profile), self._cores).profile()
+        ordered = {name: profile.seconds[name] for name in (*SECONDS, *SHARES, *DEVIATIONS)}
+        about, spreads = self._about(), {name: spreads[name] for name in ordered}
+        profile = HostProfile(ordered, caches, profile.families, spreads, about)
         flops = 2 * self._cores / seconds["multiplied"] / (1 + seconds["slowed_products"] * (self._cores - 1))
         passes = seconds["plain"] + 3 * _ITEM * (seconds["far"] + seconds["distant"])
         bandwidth = 3 * _ITEM * self._cores / passes / (1 + seconds["slowed_passes"] * (self._cores - 1))
@@ -167,13 +171,25 @@ class _Calibration:
             self._tick()
         return found
 
-    def _among_others(self) -> list[Sample]:
-        """Measure kernels inside networks on all cores, with cold caches and idle helper threads."""
+    def _fit_to_networks(self, cases: Sequence[Sample], profile: HostProfile, found: Sequence[Sample]) -> HostProfile:
+        """Return the profile with the costs of cold calls and the factors of families in networks."""
+        cold = fit_cold_calls(found, profile.families, profile, self._cores)
+        profile = replace(profile, seconds={**profile.seconds, _COLD: cold})
+        return replace(profile, families=rescale_families(profile.families, cases, found, profile, self._cores))
+
+    def _measure_networks(self) -> list[NetworkStep]:
+        """Measure networks and their kernels on all cores, with cold caches and idle helper threads."""
         self._total += len(self._networks)
         found = []
         for graph in map(self._graphs.__getitem__, self._networks):
-            timings = StepTimer(graph, self._all_cores, random_feeds(graph)).time_nodes(self._case_seconds)
-            found += [Sample(load, timings[name]) for name, load in kernel_loads(graph).items() if name in timings]
+            feeds, step, seconds = random_feeds(graph), record_step(graph), {}
+            for threads in (POOL, ONE_THREAD):
+                timer = StepTimer(graph, self._all_cores, feeds, inter_op=threads)
+                timing = self._quietest(partial(time_quickest, timer.run, self._case_seconds))
+                seconds[threads] = timing.seconds * timing.spread
+            timings = timer.time_nodes(self._case_seconds)
+            samples = [Sample(load, timings[name]) for name, load in kernel_loads(step).items() if name in timings]
+            found.append(NetworkStep(step, samples, seconds))
             self._tick()
         return found
 
