@@ -23,8 +23,8 @@ SECONDS = (
     "dispatch",
     "dataflow",
     "handed",
-    "pooled_call",
     "beside",
+    "beside_direct",
     "variable",
     "step",
     "fed",
@@ -39,9 +39,8 @@ SECONDS = (
 - `far`, `distant`: seconds for a byte that is not in the first cache, and extra seconds for a byte that is in no cache.
 - `awaited`: seconds for a byte that is in no cache and that the processor cannot fetch ahead.
 - `dispatch`, `dataflow`: seconds to start a node in a fixed order, or when its inputs arrive; `handed`: extra if the node
-  wakes a pool's thread.
-- `pooled_call`: extra seconds for a numpy call of a node that runs in a pool, where threads wait for each other.
-- `beside`: the overhead of a node with a kernel.
+  runs in a pool.
+- `beside`, `beside_direct`: the overhead of a node with a kernel, and of one whose kernel is a function of its inputs.
 - `variable`: the overhead of a node that gives a variable or its value.
 - `step`, `fed`, `fetched`: the overhead of a step, of each tensor that it is fed, and of each that it fetches.
 - `shared`, `contended_call`: the overhead of an op that shares work among threads, and of each numpy call in this work.

@@ -49,17 +49,13 @@ def load_seconds(load: Load, profile: HostProfile, threads: int) -> float:
     return seconds + sum(count * profile.seconds[name] for name, count in counts.items())
 
 
-def numpy_calls(load: Load) -> float:
-    """Return the number of numpy calls of a kernel, or of other code that takes as long."""
-    return sum(amounts.counts.get("call", 0.0) for amounts in (load.alone, load.shared))
-
-
 def cold_calls(load: Load, caches: tuple[float, float]) -> float:
     """Return the number of numpy calls of a kernel whose code the data of the step has displaced from the cache.
 
     Code is as near as the data of a cache between the first and the last one.  A loop displaces no code.
     """
-    return min(numpy_calls(load), _DIFFERENT_CALLS) * cache_miss_share(load.step_bytes, sqrt(caches[0] * caches[1]))
+    calls = sum(amounts.counts.get("call", 0.0) for amounts in (load.alone, load.shared))
+    return min(calls, _DIFFERENT_CALLS) * cache_miss_share(load.step_bytes, sqrt(caches[0] * caches[1]))
 
 
 def shared_costs(load: Load, profile: HostProfile, threads: int) -> tuple[float, dict[str, float]]:

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.machine.host_models import HostProfile
-from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Task
+from placesim.machine.timelines.workload import NOWHERE, LinkTransfer, Task
 from placesim.ops.categories import FUNCTION_ENDS, HOST_TRANSFERS, RECEIVES, SENDS, VARIABLE_READS, VARIABLES
 from placesim.ops.kernels.cost_model import DISPATCH
 from placesim.prediction.calling_thread import passed_to_pool, uses_pool
 from placesim.prediction.collectives import TREE, group_members, hops_seconds, ring_hops, ring_order, tree_seconds
 from placesim.prediction.cost_formulas import Prediction, predict
-from placesim.prediction.host_costs import kernel_prediction, numpy_calls
+from placesim.prediction.host_costs import kernel_prediction
+from placesim.prediction.host_loads.elements import is_direct
 from placesim.prediction.host_loads.rules import host_load
 from placesim.prediction.hosts import SHARE_SECONDS
 from placesim.prediction.machine_resources import DevicePlace, Route, SimulatedMachine
@@ -36,8 +37,7 @@ class ExecutionCost(NamedTuple):
     If the resource is a GPU's stream, the host first takes `launch` seconds to launch the execution. `is_assumed` is set for a
     host with assumed figures. Only transfers have a `route` and `num_bytes`. A member of a ring has a `hop` instead, without
     inputs. `operations` are the floating-point operations on the device itself, and `peak_seconds` is their time at its peak
-    rate. A node of a host may occupy a calling thread (`caller`) instead of a thread of the pool. On a measured
-    host, `calls` are its kernel's numpy calls.
+    rate. A node of a host may occupy a calling thread (`caller`) instead of a thread of the pool.
     """
 
     predicted: Prediction
@@ -51,7 +51,6 @@ class ExecutionCost(NamedTuple):
     peak_seconds: float = 0.0
     hop: LinkTransfer | None = None
     caller: int = NOWHERE
-    calls: float = 0.0
 
 
 class PlacedKernel(NamedTuple):
@@ -114,8 +113,7 @@ class StepCosts:
         if not pools:
             return
         has_pool = uses_pool(step)
-        threads = max(pool.threads for pool in pools if isinstance(pool, Cores))
-        passed = passed_to_pool(step, threads) if has_pool else {}
+        passed = passed_to_pool(step) if has_pool else frozenset()
         for number, execution in enumerate(step):
             site, cost = execution.site, found[number]
             if site is None or cost.resource == NOWHERE:
@@ -129,10 +127,8 @@ class StepCosts:
                 has_pool and not execution.is_called and not self._starts_by_arrival(site.program)
             ):  # else this is part of the kernel's cost
                 predicted = _later(predicted, profile.seconds["dataflow"] - profile.seconds["dispatch"])
-            if passed.get(number):
-                predicted = _later(predicted, profile.seconds["handed"], 1 + profile.spreads.get("handed", 0.0))
             if number in passed:
-                predicted = _later(predicted, cost.calls * profile.seconds["pooled_call"])
+                predicted = _later(predicted, profile.seconds["handed"], 1 + profile.spreads.get("handed", 0.0))
             found[number] = cost._replace(predicted=predicted, caller=NOWHERE if number in passed else place.caller)
 
     def _starts_by_arrival(self, program: Program) -> bool:
@@ -279,10 +275,11 @@ class StepCosts:
             beside = _beside(site)
             seconds = profile.seconds[key] + (profile.seconds[beside] if beside else 0.0)
             return PlacedKernel(ExecutionCost(_exactly(seconds), place.cores), place.host.processor(1))
-        dispatch = profile.seconds["beside"] + profile.seconds[key] - profile.seconds["dispatch"]
+        beside = "beside_direct" if is_direct(shapes) else "beside"
+        dispatch = profile.seconds[beside] + profile.seconds[key] - profile.seconds["dispatch"]
         threads = min(self._machine.intra_op(place.host), load.parts)
         found = kernel_prediction(load, profile, threads)
-        placed = ExecutionCost(_later(found, dispatch), place.cores, cores=max(1, threads), calls=numpy_calls(load))
+        placed = ExecutionCost(_later(found, dispatch), place.cores, cores=max(1, threads))
         return PlacedKernel(placed, place.host.processor(max(1, threads)), node_work(shapes, place.host.processor(1)))
 
 

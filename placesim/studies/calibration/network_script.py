@@ -156,15 +156,6 @@ def softmaxes(count: int) -> None:
     chain(tf.nn.softmax, count)
 
 
-def forks(stages: int, width: int) -> None:
-    """Add stages of one or two products, which one thread computes but whose inputs are large enough for a pool, and a sum."""
-    x, weights = given(64, 160), given(160, 160)
-    for _ in range(stages):
-        products = [tf.matmul(x, weights) for _ in range(width)]
-        x = products[0] + products[-1]
-    wait_for(x)
-
-
 def placeholders(count: int) -> None:
     wait_for(*(tf.placeholder(tf.float32, [4], name=f"n{number}") for number in range(count)))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import ceil, inf, log
+from math import ceil, exp, inf, log
+from statistics import median
 from typing import NamedTuple
 
 from placesim.machine.host_models import HostModel, HostProfile
@@ -15,17 +16,17 @@ from placesim.prediction.step_tasks import StepCosts
 from placesim.runtime.recording.recorder import Execution
 from placesim.studies.calibration.fitting import Sample
 
-POOLED_CALL = "pooled_call"
+HANDED = "handed"
 ONE_THREAD, POOL = 1, 2
 """Numbers of threads between ops, with which the networks' steps are measured."""
 DEVIATIONS = {ONE_THREAD: "deviation", POOL: "pool_deviation"}
 """Names of the deviations of steps, by number of threads between ops."""
-_CANDIDATES: tuple[float, ...] = (0.0, *(2.0 ** (half / 2) * 1e-7 for half in range(14)))
-"""Tried seconds of a call in a pool: up to 9 us."""
+_CANDIDATES: tuple[float, ...] = (0.0, *(2.0 ** (half / 2) * 4e-6 for half in range(16)))
+"""Tried seconds of a node in a pool: up to 0.7 ms."""
 _COVERED = 0.8
 _FEWEST = 4
-"""Minimum number of networks for figures of whole steps."""
-_MOST = 4.0
+"""Minimum number of networks for deviations of steps."""
+_MOST = 2.5
 
 
 class NetworkStep(NamedTuple):
@@ -69,26 +70,29 @@ class StepFit:
     def profile(self) -> HostProfile:
         """Return the profile that is fitted to all networks."""
         profile = self._fit(_samples(self._networks))
-        if len(self._networks) < _FEWEST:
-            return _with(profile, {POOLED_CALL: 0.0, **dict.fromkeys(DEVIATIONS.values(), 1.0)})
         errors = [self._pool_errors(network, profile) for network in self._networks]
+        if len(self._networks) < _FEWEST:
+            return _with(_with_pool(profile, errors), dict.fromkeys(DEVIATIONS.values(), 1.0))
         shares: dict[int, list[float]] = {threads: [] for threads in DEVIATIONS}
         for number, network in enumerate(self._networks):
             others = [*self._networks[:number], *self._networks[number + 1 :]]
-            call = _best(errors[:number] + errors[number + 1 :])
-            held_out = _with(self._fit(_samples(others)), {POOLED_CALL: call})
+            held_out = _with_pool(self._fit(_samples(others)), errors[:number] + errors[number + 1 :])
             for threads, found in shares.items():
                 found.append(_share(network.seconds[threads], predict_step(network, held_out, self._cores, threads)))
         deviations = {DEVIATIONS[threads]: _covering(found) for threads, found in shares.items()}
-        return _with(profile, {POOLED_CALL: _best(errors), **deviations})
+        return _with(_with_pool(profile, errors), deviations)
 
     def _pool_errors(self, network: NetworkStep, profile: HostProfile) -> list[float]:
-        """Return the squared error of the step in a pool, in logarithms, for each candidate."""
-        found = []
-        for seconds in _CANDIDATES:
-            predicted = predict_step(network, _with(profile, {POOLED_CALL: seconds}), self._cores, POOL)
-            found.append(log(predicted.seconds / network.seconds[POOL]) ** 2)
-        return found
+        """Return the error of the step in a pool, in logarithms, for each candidate."""
+
+        def error(seconds: float) -> float:
+            predicted = predict_step(network, _with(profile, {HANDED: seconds}), self._cores, POOL)
+            return abs(log(predicted.seconds / network.seconds[POOL]))
+
+        least, *between, most = _CANDIDATES
+        ends = error(least), error(most)
+        # the step of a network without parallel work does not use the pool
+        return [ends[0], *(ends[0] if ends[0] == ends[1] else error(seconds) for seconds in between), ends[1]]
 
 
 def _samples(networks: Iterable[NetworkStep]) -> list[Sample]:
@@ -99,9 +103,17 @@ def _with(profile: HostProfile, figures: Mapping[str, float]) -> HostProfile:
     return replace(profile, seconds={**profile.seconds, **figures})
 
 
+def _with_pool(profile: HostProfile, errors: Sequence[Sequence[float]]) -> HostProfile:
+    """Return the profile with the best candidate, and a spread from the best ones of the networks that use the pool."""
+    best, least = _best(errors), _CANDIDATES[1]
+    own = [_best([row]) for row in errors if len(set(row)) > 1]
+    factors = [abs(log(max(one, least) / max(best, least))) for one in own]
+    return replace(_with(profile, {HANDED: best}), spreads={**profile.spreads, HANDED: exp(median(factors or [0.0])) - 1})
+
+
 def _best(errors: Sequence[Sequence[float]]) -> float:
     """Return the candidate with the least sum of errors."""
-    sums = [sum(column) for column in zip(*errors, strict=True)]
+    sums = [sum(column) for column in zip(*errors, strict=True)] or [0.0]
     return _CANDIDATES[sums.index(min(sums))]
 
 

@@ -12,9 +12,9 @@ from placesim.studies.calibration.case_timing import record_step
 from placesim.studies.calibration.fitting import Sample
 from placesim.studies.calibration.network_steps import (
     DEVIATIONS,
+    HANDED,
     ONE_THREAD,
     POOL,
-    POOLED_CALL,
     NetworkStep,
     StepFit,
     predict_step,
@@ -23,7 +23,7 @@ from placesim.studies.calibration.networks import build_graphs
 
 CORES = 2
 PROFILE = HostProfile(
-    {name: (number + 1) * 1e-10 for number, name in enumerate((*SECONDS, *SHARES))} | {POOLED_CALL: 0.0},
+    {name: (number + 1) * 1e-10 for number, name in enumerate((*SECONDS, *SHARES))} | {HANDED: 0.0},
     (2.0**21, 2.0**26),
     dict.fromkeys(FAMILIES, MeasuredFigure(1.0, 0.8, 1.25)),
 )
@@ -34,10 +34,10 @@ def fit(found: Sequence[Sample]) -> HostProfile:
     return PROFILE
 
 
-def measured(call: float, factors: Sequence[float]) -> list[NetworkStep]:
-    """Steps that take so many times as long as a profile with `call` says."""
+def measured(handed: float, factors: Sequence[float]) -> list[NetworkStep]:
+    """Steps that take so many times as long as a profile with `handed` says."""
     steps = [NetworkStep(record_step(graph), (), {}) for graph in build_graphs(NETWORKS).values()]
-    profile = replace(PROFILE, seconds={**PROFILE.seconds, POOLED_CALL: call})
+    profile = replace(PROFILE, seconds={**PROFILE.seconds, HANDED: handed})
     return [
         step._replace(
             seconds={threads: factor * predict_step(step, profile, CORES, threads).seconds for threads in (ONE_THREAD, POOL)}
@@ -47,9 +47,9 @@ def measured(call: float, factors: Sequence[float]) -> list[NetworkStep]:
 
 
 @pytest.mark.slow
-def test_what_a_call_in_a_pool_takes_is_found_again() -> None:
-    profile = StepFit(measured(4e-7, [1.0] * len(NETWORKS)), fit, CORES).profile()
-    assert profile.seconds[POOLED_CALL] == pytest.approx(4e-7)
+def test_what_a_node_in_a_pool_takes_is_found_again() -> None:
+    profile = StepFit(measured(3.2e-5, [1.0] * len(NETWORKS)), fit, CORES).profile()
+    assert profile.seconds[HANDED] == pytest.approx(3.2e-5)
     assert all(profile.seconds[name] == pytest.approx(0, abs=1e-6) for name in DEVIATIONS.values())
 
 
@@ -64,4 +64,4 @@ def test_the_interval_of_a_step_has_the_deviation_of_other_steps() -> None:
 
 def test_few_networks_tell_no_figures_of_steps() -> None:
     seconds = StepFit([], fit, CORES).profile().seconds
-    assert (seconds[POOLED_CALL], seconds["deviation"], seconds["pool_deviation"]) == (0.0, 1.0, 1.0)
+    assert (seconds[HANDED], seconds["deviation"], seconds["pool_deviation"]) == (0.0, 1.0, 1.0)
