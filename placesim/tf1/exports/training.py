@@ -46,7 +46,16 @@ ROWS = {
     "training.step_hooks": _hooks("SecondOrStepTimer LoggingTensorHook StopAtStepHook StepCounterHook GlobalStepWaiterHook"),
     "training.value_hooks": _hooks("NanTensorHook NanLossDuringTrainingError FinalOpsHook FeedFnHook"),
     "training.saving_hooks": _hooks("CheckpointSaverHook CheckpointSaverListener SummarySaverHook ProfilerHook"),
-    "training.estimator_specs": "estimator.ModeKeys estimator.EstimatorSpec",
+    "estimators.specs": "estimator.ModeKeys estimator.EstimatorSpec contrib.learn.ModeKeys=LearnModeKeys",
+    "estimators.run_config": "estimator.RunConfig contrib.learn.RunConfig",
+    "estimators.estimator": "estimator.Estimator",
+    "estimators.input_functions": "estimator.inputs.numpy_input_fn",
+    "estimators.tpu": " ".join(
+        f"{module}.tpu.{name}"
+        for module in ("estimator", "contrib")
+        for name in ["TPUEstimator", "TPUEstimatorSpec", "TPUConfig", "RunConfig", "InputPipelineConfig"]
+    ),
+    "estimators.train_and_evaluate": "estimator.TrainSpec estimator.EvalSpec estimator.train_and_evaluate",
     "training.scaffold": "train.Scaffold",
     "training.session_manager": "train.SessionManager",
     "training.session_creators": "train.SessionCreator train.ChiefSessionCreator train.WorkerSessionCreator",
