@@ -13,6 +13,7 @@ from statistics import median
 from placesim.core.operating_system import available_processors, processor_name
 from placesim.machine.host_models import BASIC, DEVIATIONS, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, MeasuredFigure
 from placesim.ops.process.intra_op_threads import blas_text
+from placesim.prediction.host_loads.load import Load
 from placesim.runtime.executors.thread_pools import ThreadPools
 from placesim.studies.calibration.case_timing import (
     NOT_QUIET,
@@ -30,9 +31,9 @@ from placesim.studies.calibration.cases import CHECKED, GROUPS, Case, build_case
 from placesim.studies.calibration.fitting import (
     Sample,
     fit_caches,
-    fit_cold_calls,
     fit_families,
     fit_figures,
+    fit_in_networks,
     fit_threads,
     rescale_families,
 )
@@ -167,9 +168,8 @@ class _Calibration:
         return found
 
     def _fit_to_networks(self, cases: Sequence[Sample], profile: HostProfile, found: Sequence[Sample]) -> HostProfile:
-        """Return the profile with the costs of cold calls and the factors of families in networks."""
-        cold = fit_cold_calls(found, profile.families, profile, self._cores)
-        profile = replace(profile, seconds={**profile.seconds, _COLD: cold})
+        """Return the profile with the figures and the factors of families in networks."""
+        profile = replace(profile, seconds={**profile.seconds, **fit_in_networks(found, profile, self._cores)})
         return replace(profile, families=rescale_families(profile.families, cases, found, profile, self._cores))
 
     def _measure_networks(self) -> list[NetworkStep]:
@@ -183,7 +183,8 @@ class _Calibration:
                 timing = self._quietest(partial(time_quickest, timer.run, self._case_seconds))
                 seconds[threads] = timing.seconds * timing.spread
             timings = timer.time_nodes(self._case_seconds)
-            samples = [Sample(load, timings[name]) for name, load in kernel_loads(step).items() if name in timings]
+            loads = kernel_loads(step)
+            samples = [Sample(load, _usual(load, timings[name])) for name, load in loads.items() if name in timings]
             found.append(NetworkStep(step, samples, seconds))
             self._tick()
         return found
@@ -228,6 +229,11 @@ class _Calibration:
         found = (high.seconds - low.seconds) / count
         # other work on the machine may make the difference of two runs negative
         return Timing(found if found > 0 else high.seconds / count, high.spread)
+
+
+def _usual(load: Load, timing: Timing) -> Timing:
+    """Return a kernel's timing; of the median run if it has helper threads, which seldom wake up as fast as in the fastest."""
+    return Timing(timing.seconds * timing.spread) if load.parts > 1 else timing
 
 
 def _spread(timings: Iterable[Timing]) -> float:
