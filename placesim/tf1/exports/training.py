@@ -38,7 +38,7 @@ ROWS = {
         "train.limit_epochs train.input_producer train.string_input_producer train.range_input_producer "
         "train.slice_input_producer train.match_filenames_once io.match_filenames_once"
     ),
-    "training.servers": "train.Server",
+    "training.servers": "train.Server test.create_local_cluster",
     "training.watching_loops": "train.basic_train_loop train.checkpoints_iterator",
     "queues.accumulators": "ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator",
     "optimizers.sync_replicas": "train.SyncReplicasOptimizer",
