@@ -13,7 +13,6 @@ from statistics import median
 from placesim.core.operating_system import available_processors, processor_name
 from placesim.machine.host_models import BASIC, DEVIATIONS, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, MeasuredFigure
 from placesim.ops.process.intra_op_threads import blas_text
-from placesim.prediction.host_loads.load import Load
 from placesim.runtime.executors.thread_pools import ThreadPools
 from placesim.studies.calibration.case_timing import (
     NOT_QUIET,
@@ -183,8 +182,7 @@ class _Calibration:
                 timing = self._quietest(partial(time_quickest, timer.run, self._case_seconds))
                 seconds[threads] = timing.seconds * timing.spread
             timings = timer.time_nodes(self._case_seconds)
-            loads = kernel_loads(step)
-            samples = [Sample(load, _usual(load, timings[name])) for name, load in loads.items() if name in timings]
+            samples = [Sample(load, timings[name]) for name, load in kernel_loads(step).items() if name in timings]
             found.append(NetworkStep(step, samples, seconds))
             self._tick()
         return found
@@ -229,11 +227,6 @@ class _Calibration:
         found = (high.seconds - low.seconds) / count
         # other work on the machine may make the difference of two runs negative
         return Timing(found if found > 0 else high.seconds / count, high.spread)
-
-
-def _usual(load: Load, timing: Timing) -> Timing:
-    """Return a kernel's timing; of the median run if it has helper threads, which seldom wake up as fast as in the fastest."""
-    return Timing(timing.seconds * timing.spread) if load.parts > 1 else timing
 
 
 def _spread(timings: Iterable[Timing]) -> float:
