@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-PROFILE_VERSION = 2
+PROFILE_VERSION = 3
 """Version of the format and meaning of measured figures; profiles of other versions are rejected."""
 RATES = ("float64", "tf32", "float16", "bfloat16", "int8")
 """Types that may have a rate of operations per second besides float32 (`flops`)."""
@@ -24,6 +24,7 @@ SECONDS = (
     "dataflow",
     "handed",
     "beside",
+    "beside_direct",
     "variable",
     "step",
     "fed",
@@ -38,8 +39,8 @@ SECONDS = (
 - `far`, `distant`: seconds for a byte that is not in the first cache, and extra seconds for a byte that is in no cache.
 - `awaited`: seconds for a byte that is in no cache and that the processor cannot fetch ahead.
 - `dispatch`, `dataflow`: seconds to start a node in a fixed order, or when its inputs arrive; `handed`: extra if the node
-  wakes a pool's thread.
-- `beside`: the overhead of a node with a kernel.
+  runs in a pool.
+- `beside`, `beside_direct`: the overhead of a node with a kernel, and of one whose kernel is a function of its inputs.
 - `variable`: the overhead of a node that gives a variable or its value.
 - `step`, `fed`, `fetched`: the overhead of a step, of each tensor that it is fed, and of each that it fetches.
 - `shared`, `contended_call`: the overhead of an op that shares work among threads, and of each numpy call in this work.
@@ -49,6 +50,8 @@ BASIC = ("dispatch", "plain", "multiplied")
 """Entries that must be above 0, since every machine needs time for them."""
 SHARES = ("slowed_products", "slowed_passes")
 """Relative slow-down of an op's part for each additional core that works on the same op."""
+DEVIATIONS = ("deviation", "pool_deviation")
+"""Deviation of a step from its prediction, relative to that of its kernels together, with one and with several threads."""
 FAMILIES = (
     "elementwise", "copy", "reduction", "gather", "random", "softmax", "batch normalization", "local normalization",
     "optimizer", "product", "convolution", "convolution filter gradient", "convolution input gradient", "depthwise", "pooling",
@@ -69,9 +72,9 @@ class MeasuredFigure(NamedTuple):
 class HostProfile:
     """Measured times of numpy and of placesim's executors on a host.
 
-    `seconds` are the entries of `SECONDS` and `SHARES`, and `spreads` their relative variation between runs.  `caches` are data
-    sizes in bytes from which accesses reach the next cache level.  `families` has a factor for each kernel family: the
-    measured time divided by the time from these figures, with its spread.  `about` describes the measurement.
+    `seconds` are the entries of `SECONDS`, `SHARES` and `DEVIATIONS`, and `spreads` their relative variation between runs.
+    `caches` are data sizes in bytes from which accesses reach the next cache level.  `families` has a factor for each kernel
+    family: the measured time divided by the time from these figures, with its spread.  `about` describes the measurement.
     """
 
     seconds: Mapping[str, float]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence, Set
 
 from placesim.ops.kernels.kernel import is_expensive
 from placesim.prediction.node_shapes import num_bytes
@@ -20,12 +20,11 @@ def uses_pool(step: Sequence[Execution]) -> bool:
     return needs_dataflow(programs) or has_parallel_work(programs)
 
 
-def passed_to_pool(step: Sequence[Execution], threads: int) -> Mapping[int, bool]:
-    """Return the executions that run in a pool of `threads` threads, by number, and whether each wakes a thread.
+def passed_to_pool(step: Sequence[Execution]) -> Set[int]:
+    """Return the numbers of the executions that run in a pool.
 
     A node that may run there runs in the calling thread if nothing else is ready or running; a function runs where it is
-    called. A node that finds no idle thread starts without delay when one is free. Nodes of the pool are assumed to end in
-    order, and after all nodes that are ready.
+    called. Nodes of the pool are assumed to end in order, and after all nodes that are ready.
     """
     consumers: list[list[int]] = [[] for _ in step]
     missing = [len(execution.sources) for execution in step]
@@ -34,12 +33,12 @@ def passed_to_pool(step: Sequence[Execution], threads: int) -> Mapping[int, bool
             consumers[source].append(number)
     ready = deque(number for number, count in enumerate(missing) if not count)
     running: deque[int] = deque()
-    found = {}
+    found = set()
     while ready or running:
         if ready:
             number = ready.popleft()
             if (ready or running) and _may_run_in_pool(step[number]):
-                found[number] = len(running) < threads
+                found.add(number)
                 running.append(number)
                 continue
         else:

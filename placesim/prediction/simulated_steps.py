@@ -71,16 +71,32 @@ class SimulatedStep:
         """10th and 90th percentile of the duration in seconds.
 
         Equal kernels are quicker or slower together, and different kernels of GPUs independently of each other, so a step
-        deviates less than with all nodes at an end of their intervals.  Nodes on hosts deviate together.  All kernels
-        deviate with their board, too.
+        deviates less than with all nodes at an end of their intervals.  Nodes on hosts deviate together; a
+        calibration tells how far.  All kernels of GPUs deviate with their board, too.
         """
         low, high = self.extremes
         scale = deviation_scale(place.gpu.processor for place in self.machine.places.values() if place.gpu is not None)
         below, above = (min(1.0, scale * share) for share in self.independent_shares())
         board = self.board_deviation
-        return self.seconds - hypot(below * (self.seconds - low), board), self.seconds + hypot(
-            above * (high - self.seconds), board
-        )
+        low = self.seconds - hypot(below * (self.seconds - low), board)
+        high = self.seconds + hypot(above * (high - self.seconds), board)
+        power = self._host_deviation()
+        return (low, high) if power == 1 else (self._deviating(low, power), self._deviating(high, power))
+
+    def _host_deviation(self) -> float:
+        """Return the deviation of a step on measured hosts alone, relative to that of its kernels together."""
+        places = self.machine.places.values()
+        if self._compute_streams or not self.seconds:
+            return 1.0
+        pools = {place.cores for place in places if place.caller != NOWHERE}
+        uses_pool = any(cost.resource in pools and cost.caller == NOWHERE for cost in self.placed)
+        name = "pool_deviation" if uses_pool else "deviation"
+        profiles = [place.host.profile for place in places if place.host.profile is not None]
+        return max((profile.seconds.get(name, 1.0) for profile in profiles), default=1.0)
+
+    def _deviating(self, end: float, power: float) -> float:
+        """Return an end of the interval with `power` times its deviation, in logarithms."""
+        return self.seconds * (end / self.seconds) ** power
 
     @property
     def board_deviation(self) -> float:

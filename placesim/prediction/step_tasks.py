@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.machine.host_models import HostProfile
-from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Task
+from placesim.machine.timelines.workload import NOWHERE, LinkTransfer, Task
 from placesim.ops.categories import FUNCTION_ENDS, HOST_TRANSFERS, RECEIVES, SENDS, VARIABLE_READS, VARIABLES
 from placesim.ops.kernels.cost_model import DISPATCH
 from placesim.prediction.calling_thread import passed_to_pool, uses_pool
 from placesim.prediction.collectives import TREE, group_members, hops_seconds, ring_hops, ring_order, tree_seconds
 from placesim.prediction.cost_formulas import Prediction, has_rare_kernel, predict
 from placesim.prediction.host_costs import kernel_prediction
+from placesim.prediction.host_loads.elements import is_direct
 from placesim.prediction.host_loads.rules import host_load
 from placesim.prediction.hosts import SHARE_SECONDS
 from placesim.prediction.machine_resources import DevicePlace, Route, SimulatedMachine
@@ -114,8 +115,7 @@ class StepCosts:
         if not pools:
             return
         has_pool = uses_pool(step)
-        threads = max(pool.threads for pool in pools if isinstance(pool, Cores))
-        passed = passed_to_pool(step, threads) if has_pool else {}
+        passed = passed_to_pool(step) if has_pool else frozenset()
         for number, execution in enumerate(step):
             site, cost = execution.site, found[number]
             if site is None or cost.resource == NOWHERE:
@@ -129,7 +129,7 @@ class StepCosts:
                 has_pool and not execution.is_called and not self._starts_by_arrival(site.program)
             ):  # else this is part of the kernel's cost
                 predicted = _later(predicted, profile.seconds["dataflow"] - profile.seconds["dispatch"])
-            if passed.get(number):
+            if number in passed:
                 predicted = _later(predicted, profile.seconds["handed"], 1 + profile.spreads.get("handed", 0.0))
             found[number] = cost._replace(predicted=predicted, caller=NOWHERE if number in passed else place.caller)
 
@@ -276,7 +276,8 @@ class StepCosts:
             beside = _beside(site)
             seconds = profile.seconds[key] + (profile.seconds[beside] if beside else 0.0)
             return PlacedKernel(ExecutionCost(_exactly(seconds), place.cores), place.host.processor(1))
-        dispatch = profile.seconds["beside"] + profile.seconds[key] - profile.seconds["dispatch"]
+        beside = "beside_direct" if is_direct(shapes) else "beside"
+        dispatch = profile.seconds[beside] + profile.seconds[key] - profile.seconds["dispatch"]
         threads = min(self._machine.intra_op(place.host), load.parts)
         found = kernel_prediction(load, profile, threads)
         placed = ExecutionCost(_later(found, dispatch), place.cores, cores=max(1, threads))

@@ -9,7 +9,7 @@ import pytest
 
 from placesim.formats.graph_file.sections.hosts import host_text
 from placesim.formats.graph_file.sections.overrides import read_inventory
-from placesim.machine.host_models import SECONDS, SHARES, HostModel
+from placesim.machine.host_models import DEVIATIONS, PROFILE_VERSION, SECONDS, SHARES, HostModel
 from placesim.studies.calibration import host_profile
 from tests.cli.shell import Shell, rows
 
@@ -52,7 +52,7 @@ def test_what_is_measured_here_is_taken_by_simulate(shell: Shell, tmp_path: Path
     (host,) = measured
     assert host.cores >= 1
     assert host.profile is not None
-    assert set(host.profile.seconds) == {*SECONDS, *SHARES}
+    assert set(host.profile.seconds) == {*SECONDS, *SHARES, *DEVIATIONS}
     assert host.profile.seconds["multiplied"] > 0
     assert host.profile.about["numpy"]
     assert told[-1][0] == told[-1][1] == len(told)
@@ -71,7 +71,7 @@ def test_a_profile_that_is_wrong_is_refused_with_its_place(shell: Shell) -> None
     assert "p.yaml:3:" in ended.complaint
     assert "'flops' out of range: got -1" in ended.complaint
     assert "p.yaml:4:" in ended.complaint
-    assert "unsupported profile version: got version 7, expected 2" in ended.complaint
+    assert f"unsupported profile version: got version 7, expected {PROFILE_VERSION}" in ended.complaint
 
 
 def test_a_profile_that_is_not_there_is_named(shell: Shell) -> None:

@@ -69,6 +69,16 @@ def has_trait(op: str, trait: Trait) -> bool:
     return op in OP_FAMILIES and trait in _KERNELS[op].traits
 
 
+def has_direct_form(op: str) -> bool:
+    """Whether an op has a kernel that may be called as a function of its tensors."""
+    return op in OP_FAMILIES and _KERNELS[op].direct is not None
+
+
+def is_numpy_function(op: str) -> bool:
+    """Whether this function is one of numpy's own."""
+    return op in OP_FAMILIES and _KERNELS[op].is_numpy_function
+
+
 def cost_of(op: str) -> CostModel:
     """Return the cost model of an op's kernel; an op without a kernel, such as a function's name, counts as elementwise."""
     return _KERNELS[op].cost if op in OP_FAMILIES else ELEMENTWISE

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
+from inspect import unwrap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,6 +120,11 @@ class Kernel(NamedTuple):
     guess: SizeGuess | None = None
     last_outputs: tuple[tuple[int, ...], ...] = ()
     mixes: MixedDims | None = None
+
+    @property
+    def is_numpy_function(self) -> bool:
+        """Whether `direct` is a function of numpy, or such a function on parts of a large tensor."""
+        return self.direct is not None and isinstance(unwrap(self.direct), np.ufunc)
 
 
 Table = dict[str, Kernel]

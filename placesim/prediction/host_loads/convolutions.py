@@ -25,6 +25,13 @@ from placesim.prediction.host_loads.products import product_part, product_parts
 from placesim.prediction.node_work import Dims, NodeShapes
 from placesim.prediction.work_amounts import Direction
 
+TILES_CALLS = 80
+"""Time of the code around the products of a convolution in tiles, in numpy calls; a product of patches takes more."""
+TRANSFORMING = 3.3
+"""Time of a multiplication with the small matrix of a transform, relative to one of a large product."""
+ADDED_CALLS = 25
+"""Time to begin to add the patches of a tap to their cells, in numpy calls; rows of planes are added by fewer."""
+
 
 class ConvolutionSizes(NamedTuple):
     """Shapes of a convolution with channels last, its windows, and the bytes of an element (`item`)."""
@@ -60,7 +67,7 @@ class ConvolutionSizes(NamedTuple):
     def pointwise_copies(self) -> Amounts:
         """Return the work around a pointwise convolution's product: with a stride, the pixels that it uses are copied."""
         is_strided = any(window.stride > 1 for window in self.windows)
-        return Amounts(call=12, copied=self.pixels * self.length * is_strided, piece=self.pixels * is_strided)
+        return Amounts(call=70, copied=self.pixels * self.length * is_strided, piece=self.pixels * is_strided)
 
     def blocks(self, shape: Dims) -> int:
         return len(blocks_of(shape, self.windows, self.length, self.item))
@@ -103,8 +110,8 @@ def _in_tiles(
         amounts = Amounts(call=40 * parts).join(inner, made * parts)
     # each transform is done along rows, then along columns: from cells to factors, and between factors and outputs
     amounts.add(
-        multiplied=float(tiles * factors * (depth * cells * (tile + factors) + channels * tile * (tile + factors)))
-        + float(made * taps**2 * depth * channels),
+        multiplied=TRANSFORMING * tiles * factors * (depth * cells + channels * tile) * (tile + factors)
+        + TRANSFORMING * made * taps**2 * depth * channels,
         piece=tiles * (2 * factors + tile),
     )
     numbers = 2 * made * tiles * (depth + channels) * c.item
@@ -117,12 +124,12 @@ def forward(node: NodeShapes) -> Load:
     columns = c.filters[-1] // groups
     if found := _in_tiles(c, node.dtype, c.windows, c.filters[-2], columns):
         shared, parts = found
-        alone = Amounts(call=20)
+        alone = Amounts(call=TILES_CALLS)
     elif c.is_pointwise:
         shared, parts = product_parts((c.pixels, columns), c.length, c.item, is_flat=True)
         alone = c.pointwise_copies()
     else:
-        alone = Amounts(call=20)
+        alone = Amounts(call=150)
         if c.pixels < columns:  # the patches are one block, and its product is divided
             shared, parts = product_parts((c.pixels, columns), c.length, c.item, is_flat=True)
             alone.join(c.patches())
@@ -141,21 +148,21 @@ def filter_gradient(node: NodeShapes) -> Load:
     columns = c.filters[-1]
     if found := _in_tiles(c, node.dtype, c.windows, c.filters[-2], columns, is_filter=True):
         shared, parts = found
-        alone = Amounts(call=20)
+        alone = Amounts(call=TILES_CALLS)
     elif c.is_pointwise:
         shared, parts = product_parts((c.length, columns), c.pixels, c.item, is_flat=True)
-        alone = Amounts(call=12)
+        alone = Amounts(call=66)
     elif c.length * columns <= SMALL_FILTER:
         parts = c.blocks(c.results)
         inner = product_part(c.length, columns, c.pixels // parts)
         shared = Amounts(call=10 * parts).join(inner, parts).join(c.patches())
-        alone = Amounts(call=20, plain=parts * c.length * columns)
+        alone = Amounts(call=190, plain=parts * c.length * columns)
     else:
         patches = max(TALL_BLOCK, TALL_BLOCK_BYTES // (c.length * c.item))
         blocks = len(whole(c.windows, c.images[0]).cut(ceil(c.pixels / patches)))
         inner, parts = product_parts((c.length, columns), c.pixels // blocks, c.item, is_flat=True)
         shared = Amounts(call=20 * blocks).join(inner, blocks).join(c.patches())
-        alone = Amounts(call=20, plain=blocks * c.length * columns)
+        alone = Amounts(call=190, plain=blocks * c.length * columns)
         alone.stream(blocks * TEMPORARY * c.length * columns * c.item, TEMPORARY * c.length * columns * c.item)
     shared.touch(node)
     return Load("convolution filter gradient", alone, shared, parts)
@@ -166,7 +173,7 @@ def input_gradient(node: NodeShapes) -> Load:
     columns = c.results[-1]
     if found := _in_tiles(c, node.dtype, mirrored(c.windows), columns, c.filters[-2]):
         shared, parts = found
-        alone = Amounts(call=20)
+        alone = Amounts(call=TILES_CALLS)
     elif c.is_pointwise:
         shared, parts = product_parts((c.pixels, c.length), columns, c.item, is_flat=True)
         alone = c.pointwise_copies()
@@ -178,11 +185,15 @@ def input_gradient(node: NodeShapes) -> Load:
         block_bytes = max(WIDE_BLOCK_BYTES if has_short_runs else BLOCK_BYTES, LONG_BLOCK * c.length * c.item)
         pieces = min(c.results[1], ceil(c.results[1] * rows * c.length * c.item / block_bytes)) or 1
         inner, _ = product_parts((max(1, rows * c.results[1] // pieces), c.length), columns, c.item, is_flat=True)
-        added = prod(window.kernel for window in c.windows[:-1])
-        shared = Amounts(call=parts * pieces * (10 + 3 * added)).join(inner, parts * pieces)
+        added: float = ADDED_CALLS * prod(window.kernel for window in c.windows[:-1])
+        if has_short_runs:
+            added = added * c.windows[-1].kernel / 3
+        else:  # windows that overlap are added one after the other
+            added *= min(ceil(c.windows[-1].kernel / c.windows[-1].stride), c.windows[-1].outputs)
+        shared = Amounts(call=parts * pieces * (10 + added)).join(inner, parts * pieces)
         # a piece is read, added to existing values, and the sum is written: twice a copy
         shared.add(added=c.pixels * c.length)
         shared.add(added_piece=c.pixels * c.length / c.windows[-1].outputs if has_short_runs else c.runs)
-        alone = Amounts(call=20)
+        alone = Amounts(call=230)
     shared.touch(node)
     return Load("convolution input gradient", alone, shared, parts)

@@ -10,6 +10,10 @@ TEMPORARY = 3
 """Number of arrays that a pass over temporary arrays reads and writes: two operands and a result."""
 
 
+IN_PLACE = 2.5
+"""Mean number of arrays that a pass of an optimizer's update reads and writes: many overwrite an operand."""
+
+
 class Amounts:
     """Amounts of work: counts by name, and pairs of moved bytes and the size of the data that contains them.
 

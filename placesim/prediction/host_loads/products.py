@@ -13,6 +13,8 @@ ALIASED_BYTES = 4096
 """Rows whose length in bytes is a multiple of this map to the same cache sets, and evict each other."""
 PRODUCT_DEPTH = 384
 """Terms that BLAS sums before it writes the result back: between 256 and 512 in current libraries."""
+FURTHER_CALL = 0.25
+"""Time to begin each further product of a batch, relative to the time of a numpy call."""
 VECTOR_SHARE = 0.25
 """Time to read an element of a matrix that is multiplied with a vector, relative to the time to pack an element."""
 
@@ -35,7 +37,7 @@ def product_parts(
     share = _packed_share(rows, columns, depth)
     lefts, rights = (parts if axis == -1 else 1), (parts if axis == -2 else 1)
     amounts = Amounts(
-        call=batch * (parts if is_cut else 1),
+        call=(1 + (batch - 1) * FURTHER_CALL) * (parts if is_cut else 1),
         multiplied=float(batch * rows * columns * depth),
         packed=batch * (left * lefts + right * rights) * share,
         accumulated=batch * rows * columns * pieces,
@@ -74,6 +76,6 @@ def matrices(first: str, second: str) -> Callable[[NodeShapes], Load]:
         lengths = left[-1], node.inputs[1][-1]
         shared, parts = product_parts(shape, depth, node.dtype.size, len(shape) == 2, batch, lengths)
         shared.touch(node, is_packed=True)
-        return Load("product", Amounts(call=2), shared, parts)
+        return Load("product", Amounts(call=5 if len(shape) == 2 else 28), shared, parts)
 
     return load

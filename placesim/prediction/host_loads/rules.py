@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import prod
 
-from placesim.ops.kernels import has_trait
+from placesim.ops.kernels import has_trait, is_numpy_function
 from placesim.ops.kernels.cost_model import DISPATCH, VIEW, CostKind
 from placesim.ops.kernels.kernel import Trait
 from placesim.ops.process.memory_limit import FEW_ELEMENTS
@@ -17,8 +17,10 @@ from placesim.prediction.host_loads.convolutions import filter_gradient, forward
 from placesim.prediction.host_loads.elements import (
     batch_normalization,
     bias_gradient,
+    cross_entropy,
     elementwise,
     gather,
+    is_direct,
     local_normalization,
     optimizer_update,
     random_numbers,
@@ -34,6 +36,8 @@ from placesim.prediction.node_work import NodeShapes
 
 MAPPED_BYTES = 32 << 20
 """Size up to which glibc's malloc may reuse memory; larger arrays get new pages from the system each time."""
+KNOWN_CHECK = 0.3
+"""Time to check the output sizes, relative to the time to check them and to call the kernel for one of numpy's functions."""
 _ITEM_BYTES = 4
 _COMPUTED = frozenset(
     ("plain", "compared", "divided", "rooted", "exponential", "special", "reduced", "multiplied", "packed", "accumulated")
@@ -45,7 +49,8 @@ def host_load(node: NodeShapes) -> Load | None:
     kind = node.cost.kind
     if kind == DISPATCH.kind or not node.moved_bytes:
         return None
-    if min((prod(dims) for dims in (*node.inputs, *node.outputs)), default=0) == 0:
+    # a batch normalization that computes its statistics has empty ones as inputs, and its gradient has empty results
+    if min((prod(dims) for dims in (*node.inputs[:1], *node.outputs[:1])), default=0) == 0:
         return Load("elementwise", Amounts(call=1), Amounts())
     load = _RULES.get(kind, elementwise)(node)
     if kind not in (VIEW.kind, "optimizer", "scatter"):  # views and updated variables need no memory
@@ -77,9 +82,9 @@ def _take_type(node: NodeShapes, load: Load) -> None:
 def _with_check(node: NodeShapes, load: Load) -> Load:
     """Add the work of the executor's check of the output sizes, if the outputs may be large."""
     sizes = [prod(dims) for dims in node.inputs]
-    is_direct = node.cost.kind not in _RULES and len(sizes) in (1, 2)
-    if not has_trait(node.op, Trait.HANDS_ON) and (prod(sizes) if is_direct else sum(sizes) ** 2) > FEW_ELEMENTS:
-        load.alone.add(checked=1)
+    if not has_trait(node.op, Trait.HANDS_ON) and (prod(sizes) if is_direct(node) else sum(sizes) ** 2) > FEW_ELEMENTS:
+        # of one of numpy's functions, this includes that the kernel is called instead
+        load.alone.add(checked=1 if is_numpy_function(node.op) else KNOWN_CHECK)
     return load
 
 
@@ -99,7 +104,8 @@ _RULES: Mapping[CostKind, Callable[[NodeShapes], Load]] = {
     "batch normalization gradient": batch_normalization(is_gradient=True),
     "local normalization": local_normalization(is_gradient=False),
     "local normalization gradient": local_normalization(is_gradient=True),
-    **dict.fromkeys(("softmax", "cross entropy"), softmax),
+    "softmax": softmax,
+    "cross entropy": cross_entropy,
     "reduction": reduction,
     "bias gradient": bias_gradient,
     "gather": gather,

@@ -14,6 +14,9 @@ from placesim.prediction.host_loads.load import TEMPORARY, Amounts, Load
 from placesim.prediction.node_work import NodeShapes
 from placesim.prediction.work_amounts import Direction
 
+TAP_CALLS = {"pooling": 35, "volume pooling": 35, "max pooling gradient": 71, "average pooling gradient": 47}
+"""Time of the code around the passes of a pooling's tap, in numpy calls, by kind."""
+
 
 def depthwise(direction: Direction) -> Callable[[NodeShapes], Load]:
     """Return a rule for a depthwise convolution or one of its gradients.
@@ -37,7 +40,7 @@ def depthwise(direction: Direction) -> Callable[[NodeShapes], Load]:
         shared.add(plain=taps * made, copied=prod(widened), piece=prod(widened[:2]))
         # cells and the filter's row are read, and a sum is read and written
         shared.stream(4 * taps * made * c.item, 2 * made * c.item / blocks)
-        alone = Amounts(call=20)
+        alone = Amounts(call=200 if direction == "input gradient" else 120)
         if channels != c.images[-1]:
             alone.add(copied=prod(widened), piece=prod(c.images))
         return Load("depthwise", alone, shared.touch(node), max(1, blocks // phases))
@@ -58,10 +61,10 @@ def pooling(node: NodeShapes) -> Load:
     runs = prod(results[:-1]) if node.attrs["strides"][-2] > 1 else prod(results[:-2])
     # six passes: compare; spread the bit over a number (two); select the gradient; clear it; add it
     steps = 6.0 if kind == "max pooling gradient" else 1.0
-    shared = Amounts(call=taps * parts * (1 + steps), plain=taps * steps * made, run=taps * steps * runs)
+    shared = Amounts(call=taps * parts * TAP_CALLS[kind], plain=taps * steps * made, run=taps * steps * runs)
     image = (prod(images) + prod(results)) / parts * node.dtype.size
     shared.stream(taps * steps * TEMPORARY * made * node.dtype.size, image)
-    alone = Amounts(call=20)
+    alone = Amounts(call=60)
     if kind == "max pooling gradient":  # the maxima are searched again first
         shared.add(plain=taps * made, run=taps * runs).stream(taps * TEMPORARY * made * node.dtype.size, image)
         alone.add(plain=2 * prod(images))

@@ -22,7 +22,7 @@ from placesim.prediction.node_shapes import KeptTensors
 from placesim.runtime.executors.ordered_executor import Executor
 from placesim.runtime.executors.program import Instruction
 from placesim.runtime.executors.thread_pools import ThreadPools
-from placesim.runtime.recording.recorder import ExecutionRecorder
+from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
 from placesim.runtime.sessions.session import GraphSession
 from placesim.studies.calibration.cases import Case, build_case_graph
 from placesim.studies.simulation.simulation import SimulationStage, simulate
@@ -82,16 +82,20 @@ class NoiseCheck:
         )
 
 
-def kernel_loads(graph: Graph) -> dict[str, Load]:
-    """Return the loads of the kernels of the step that fetches `all`, by node. Raises the errors of the graph's dry run."""
+def record_step(graph: Graph) -> Sequence[Execution]:
+    """Return the executions of the step that fetches `all`, in a dry run. Raises the errors of the dry run."""
     recorder = ExecutionRecorder()
     steps = tuple(GraphStep((Fetch(name),)) for name in ("init", "all") if name in graph.ids)
     loaded = LoadedGraph(GraphFile("calibration", graph, inventory=_MACHINE, steps=steps), Path())
     outcome = simulate(loaded, SimulationOptions(), SimulationStage.WALKED, tells_memory=True, recorder=recorder)
     if outcome.error is not None:
         raise outcome.error
+    return recorder.steps[-1]
+
+
+def kernel_loads(step: Sequence[Execution]) -> dict[str, Load]:
+    """Return the loads of the kernels of a recorded step, by node."""
     found = {}
-    step = recorder.steps[-1]
     kept = KeptTensors(step)
     for execution in step:
         site = execution.site
@@ -105,7 +109,7 @@ def kernel_loads(graph: Graph) -> dict[str, Load]:
 
 def find_load(case: Case) -> Load:
     """Return the load of the case's op. Raises the errors of the graph's dry run."""
-    return kernel_loads(build_case_graph(case))["n0"]
+    return kernel_loads(record_step(build_case_graph(case)))["n0"]
 
 
 class StepTimer:

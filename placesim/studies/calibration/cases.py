@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.graph import Graph
+from placesim.ops.kernels.state.optimizers import RULES
 
 Dims = tuple[int, ...]
 _SMALL = 60_000
@@ -89,7 +90,7 @@ def build_case_graph(case: Case) -> Graph:
     Each node has its own tensors, because in a network, the inputs of a node are usually not in the cache.
     """
     numbers = range(case.copies)
-    nodes = (_update_nodes if case.op.startswith("ResourceApply") else _repeated_nodes)(case, numbers)
+    nodes = (_update_nodes if "Apply" in case.op else _repeated_nodes)(case, numbers)
     nodes.append({"op": "NoOp", "name": "all", "inputs": [f"^n{number}" for number in numbers]})
     return graph_file_from_mapping({"nodes": nodes}, "calibration").graph
 
@@ -109,17 +110,22 @@ def _repeated_nodes(case: Case, numbers: range) -> list[dict[str, Any]]:
 
 
 def _update_nodes(case: Case, numbers: range) -> list[dict[str, Any]]:
-    """Return momentum updates of variables with the shape of the case's input, and the node `init`."""
+    """Return an optimizer's updates of variables with the shape of the case's input, and the node `init`."""
     (dims,) = case.inputs
     assert isinstance(dims, tuple)
+    rule, is_resource = RULES[case.op.rpartition("Apply")[2]], case.op.startswith("Resource")
+    variable, assign = ("VarHandleOp", "AssignVariableOp") if is_resource else ("VariableV2", "Assign")
     nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x0", "dtype": "float32", "shape": list(dims)}]
+    # an optimizer takes roots of averages of squares
+    nodes.append({"op": "Square", "name": "start", "inputs": ["x0"]})
     attrs = {"dtype": "float32", "shape": list(dims)}
+    others = ["x0" if name == rule.inputs[rule.gradient] else 0.5 for name in rule.inputs[rule.variables :]]
     made = []
     for number in numbers:
-        names = [f"v{number}", f"m{number}"]
-        nodes += [{"op": "VarHandleOp", "name": name, "attrs": {**attrs, "shared_name": name}} for name in names]
-        nodes += [{"op": "AssignVariableOp", "name": f"set_{name}", "inputs": [name, "x0"]} for name in names]
+        names = [f"{name}{number}" for name in rule.inputs[: rule.variables]]
+        nodes += [{"op": variable, "name": name, "attrs": {**attrs, "shared_name": name}} for name in names]
+        nodes += [{"op": assign, "name": f"set_{name}", "inputs": [name, "start"]} for name in names]
         made += [f"set_{name}" for name in names]
-        nodes.append({"op": case.op, "name": f"n{number}", "inputs": [*names, 0.1, "x0", 0.9]})
+        nodes.append({"op": case.op, "name": f"n{number}", "inputs": [*names, *others]})
     nodes.append({"op": "NoOp", "name": "init", "inputs": [f"^{name}" for name in made]})
     return nodes

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import sqrt
 from statistics import median, quantiles
 from typing import Any, NamedTuple
@@ -27,6 +28,8 @@ _DECILES = 10
 _SAMPLES_OF_ALL = 10
 """Weight of all families' scale in a network, in samples of a family."""
 _SHARING = ("shared", "contended_call")
+IN_NETWORKS = ("cold_call", "shared")
+"""Figures that are fitted to kernels in networks."""
 
 
 class Sample(NamedTuple):
@@ -79,16 +82,20 @@ def fit_threads(alone: Sequence[Sample], shared: Sequence[Sample], profile: Host
     return dict(zip((*_SHARING, *SHARES), found.tolist(), strict=True))
 
 
-def fit_cold_calls(
-    found: Sequence[Sample], families: Mapping[str, MeasuredFigure], profile: HostProfile, threads: int
-) -> float:
-    """Return the seconds that a numpy call in a network takes longer than in a loop of one kernel."""
-    counts, wanted = [], []
+def fit_in_networks(found: Sequence[Sample], profile: HostProfile, threads: int) -> dict[str, float]:
+    """Return the figures that differ between a network and a loop of one kernel, in seconds.
+
+    These are the extra time of a numpy call, and the time to share an op's work with threads that have slept meanwhile.
+    """
+    bare = replace(profile, seconds={**profile.seconds, **dict.fromkeys(IN_NETWORKS, 0.0)})
+    rows, wanted = [], []
     for load, (seconds, _) in found:
-        factor = families[load.family].value
-        counts.append(factor * cold_calls(load, profile.caches) / seconds)
-        wanted.append(1 - factor * load_seconds(load, profile, threads) / seconds)
-    return float(_not_negative(np.array(counts)[:, None], np.array(wanted))[1][0])
+        factor = profile.families[load.family].value
+        counts = cold_calls(load, profile.caches), min(threads, load.parts) > 1
+        rows.append([factor * count / seconds for count in counts])
+        wanted.append(1 - factor * load_seconds(load, bare, threads) / seconds)
+    fitted = _not_negative(np.array(rows).reshape(-1, len(IN_NETWORKS)), np.array(wanted))[1]
+    return dict(zip(IN_NETWORKS, fitted.tolist(), strict=True))
 
 
 def _counts(load: Load, caches: tuple[float, float]) -> dict[str, float]:

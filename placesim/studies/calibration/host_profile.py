@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
-from statistics import mean, median
+from statistics import median
 
 from placesim.core.operating_system import available_processors, processor_name
-from placesim.machine.host_models import BASIC, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, MeasuredFigure
+from placesim.machine.host_models import BASIC, DEVIATIONS, FAMILIES, SECONDS, SHARES, HostModel, HostProfile, MeasuredFigure
 from placesim.ops.process.intra_op_threads import blas_text
 from placesim.runtime.executors.thread_pools import ThreadPools
 from placesim.studies.calibration.case_timing import (
@@ -21,6 +22,7 @@ from placesim.studies.calibration.case_timing import (
     find_load,
     kernel_loads,
     random_feeds,
+    record_step,
     time_kernels,
     time_quickest,
 )
@@ -28,38 +30,34 @@ from placesim.studies.calibration.cases import CHECKED, GROUPS, Case, build_case
 from placesim.studies.calibration.fitting import (
     Sample,
     fit_caches,
-    fit_cold_calls,
     fit_families,
     fit_figures,
+    fit_in_networks,
     fit_threads,
     rescale_families,
 )
+from placesim.studies.calibration.network_steps import HANDED, ONE_THREAD, POOL, NetworkStep, StepFit
 from placesim.studies.calibration.networks import LARGE, QUICK, SMALL, build_graphs
 
-CASE_SECONDS = 0.2
+CASE_SECONDS = 0.16
 """Time for each case, not including the creation of its tensors."""
 _NODES = 200
 _FEW, _MANY = 1, 41
 """Numbers of variables, feeds and fetches of the steps that measure the overhead of one."""
 _CHAINS = (2, 2 + _NODES)
 """Lengths of the chains that measure the overhead of a node."""
-_SMALL_KERNELS = ("negations", "softmaxes")
-"""Nodes whose kernels the executor calls in its two ways: as a function of numpy, or as a function that takes a list."""
+_SMALL_KERNELS = {"negations": "beside_direct", "softmaxes": "beside"}
+"""Nodes whose kernels the executor calls as a function of tensors or of a list, and the names of their overhead."""
 _FETCHED = f"negations {_MANY}"
-_STAGES = (1, 41)
-"""Numbers of stages of the graphs that measure what it takes to wake a pool's threads."""
-_HANDED = 2
-"""Nodes of a stage that a pool runs at once."""
-_HANDED_ROUNDS = 7
 _REPEATED = (
     _FETCHED,
     *(f"{nodes} {count}" for nodes in ("identities", *_SMALL_KERNELS) for count in _CHAINS),
     *(f"{nodes} {count}" for nodes in ("variables", "placeholders") for count in (_FEW, _MANY)),
-    *(f"forks {count} {width}" for count in _STAGES for width in range(1, 1 + _HANDED)),
 )
 _THREADS = ("slowed_products", "slowed_passes", "shared", "contended_call")
 _COLD = "cold_call"
-_DISPATCHES = ("dispatch", "dataflow", "handed", "beside", "variable", "step", "fed", "fetched")
+_OF_STEPS = (_COLD, HANDED, *DEVIATIONS)
+_DISPATCHES = ("dispatch", "dataflow", *_SMALL_KERNELS.values(), "variable", "step", "fed", "fetched")
 _ITEM = 4
 _QUIET_KEY = "quiet"
 Progress = Callable[[int, int], None]
@@ -113,7 +111,7 @@ class _Calibration:
             spreads |= dict.fromkeys(group.figures, _spread(sample.timing for sample in samples))
         for case in self._checked:
             self._sample(case)
-        profile = HostProfile(seconds | dict.fromkeys((*_THREADS, _COLD), 0.0), caches, {})
+        profile = HostProfile(seconds | dict.fromkeys((*_THREADS, *_OF_STEPS), 0.0), caches, {})
         cases = list(self._cases.values())
         families = dict.fromkeys(FAMILIES, MeasuredFigure(1.0)) | fit_families(cases, profile)
         profile = replace(profile, families=families)
@@ -121,13 +119,14 @@ class _Calibration:
         alone = [sample for sample in cases if sample.load.parts > 1][: len(shared)]
         seconds |= fit_threads(alone, shared, profile, self._cores)
         spreads |= dict.fromkeys(_THREADS, _spread(sample.timing for sample in shared))
-        found = self._among_others()
-        profile = replace(profile, seconds=seconds | {_COLD: 0.0})
-        seconds[_COLD] = fit_cold_calls(found, families, profile, self._cores)
-        spreads[_COLD] = _spread(sample.timing for sample in found)
-        families = rescale_families(families, cases, found, replace(profile, seconds=seconds), self._cores)
-        ordered = {name: seconds[name] for name in (*SECONDS, *SHARES)}
-        profile = HostProfile(ordered, caches, families, {name: spreads[name] for name in ordered}, self._about())
+        networks = self._measure_networks()
+        spreads |= dict.fromkeys(_OF_STEPS, _spread(sample.timing for network in networks for sample in network.samples))
+        profile = replace(profile, seconds=seconds | dict.fromkeys(_OF_STEPS, 0.0))
+        profile = StepFit(networks, partial(self._fit_to_networks, cases, profile), self._cores).profile()
+        spreads |= profile.spreads
+        ordered = {name: profile.seconds[name] for name in (*SECONDS, *SHARES, *DEVIATIONS)}
+        about, spreads = self._about(), {name: spreads[name] for name in ordered}
+        profile = HostProfile(ordered, caches, profile.families, spreads, about)
         flops = 2 * self._cores / seconds["multiplied"] / (1 + seconds["slowed_products"] * (self._cores - 1))
         passes = seconds["plain"] + 3 * _ITEM * (seconds["far"] + seconds["distant"])
         bandwidth = 3 * _ITEM * self._cores / passes / (1 + seconds["slowed_passes"] * (self._cores - 1))
@@ -167,13 +166,24 @@ class _Calibration:
             self._tick()
         return found
 
-    def _among_others(self) -> list[Sample]:
-        """Measure kernels inside networks on all cores, with cold caches and idle helper threads."""
+    def _fit_to_networks(self, cases: Sequence[Sample], profile: HostProfile, found: Sequence[Sample]) -> HostProfile:
+        """Return the profile with the figures and the factors of families in networks."""
+        profile = replace(profile, seconds={**profile.seconds, **fit_in_networks(found, profile, self._cores)})
+        return replace(profile, families=rescale_families(profile.families, cases, found, profile, self._cores))
+
+    def _measure_networks(self) -> list[NetworkStep]:
+        """Measure networks and their kernels on all cores, with cold caches and idle helper threads."""
         self._total += len(self._networks)
         found = []
         for graph in map(self._graphs.__getitem__, self._networks):
-            timings = StepTimer(graph, self._all_cores, random_feeds(graph)).time_nodes(self._case_seconds)
-            found += [Sample(load, timings[name]) for name, load in kernel_loads(graph).items() if name in timings]
+            feeds, step, seconds = random_feeds(graph), record_step(graph), {}
+            for threads in (POOL, ONE_THREAD):
+                timer = StepTimer(graph, self._all_cores, feeds, inter_op=threads)
+                timing = self._quietest(partial(time_quickest, timer.run, self._case_seconds))
+                seconds[threads] = timing.seconds * timing.spread
+            timings = timer.time_nodes(self._case_seconds)
+            samples = [Sample(load, timings[name]) for name, load in kernel_loads(step).items() if name in timings]
+            found.append(NetworkStep(step, samples, seconds))
             self._tick()
         return found
 
@@ -186,9 +196,8 @@ class _Calibration:
         fetched = [StepTimer(chain, self._all_cores, random_feeds(chain), names) for names in fetches]
         found = {
             "dispatch": self._slope(_NODES, *self._timers("identities", _CHAINS)),
-            "dataflow": self._slope(_NODES, *self._timers("identities", _CHAINS, inter_op=_HANDED)),
-            "handed": self._handed(),
-            "beside": self._beside(),
+            "dataflow": self._slope(_NODES, *self._timers("identities", _CHAINS, inter_op=POOL)),
+            **{name: self._beside(nodes) for nodes, name in _SMALL_KERNELS.items()},
             "variable": self._slope(_MANY - _FEW, *variables),
             "step": time_quickest(variables[0].run, self._case_seconds),
             "fed": self._slope(_MANY - _FEW, *fed),
@@ -198,8 +207,6 @@ class _Calibration:
             self._tick()
         seconds = {name: timing.seconds for name, timing in found.items()}
         seconds["dataflow"] = max(seconds["dispatch"], seconds["dataflow"])
-        # a stage has the handed nodes and a sum
-        seconds["handed"] = max(0.0, seconds["handed"] - (_HANDED + 1) * (seconds["dataflow"] - seconds["dispatch"]))
         return seconds, {name: timing.spread - 1 for name, timing in found.items()}
 
     def _timers(self, nodes: str, counts: tuple[int, int], inter_op: int = 0) -> list[StepTimer]:
@@ -207,38 +214,12 @@ class _Calibration:
         graphs = [self._graphs[f"{nodes} {count}"] for count in counts]
         return [StepTimer(graph, self._all_cores, random_feeds(graph), inter_op=inter_op) for graph in graphs]
 
-    def _handed(self) -> Timing:
-        """Measure how much longer a stage of nodes in a pool takes than one of these nodes in the calling thread.
-
-        The system chooses the processors of a pool's threads, and seldom changes them. So the result is the median over several
-        pools, and the median of each pool's runs. Its spread is from the median to the slowest pool.
-        """
-        alone = self._stage(self._all_cores, 1 if self._cores > 1 else _HANDED)
-        found = []
-        for _ in range(_HANDED_ROUNDS):
-            pools = ThreadPools()
-            found.append(self._stage(pools, _HANDED, _HANDED))
-            pools.close()
-        delays = [max(timing.seconds - alone.seconds, 0.0) for timing in found]
-        middle = median(delays)
-        return Timing(middle, max(delays) / middle if middle else 1.0)
-
-    def _stage(self, pools: ThreadPools, width: int, inter_op: int = 0) -> Timing:
-        """Return the median time of a stage of a forked graph."""
-        graphs = [self._graphs[f"forks {stages} {width}"] for stages in _STAGES]
-        few, many = (StepTimer(graph, pools, random_feeds(graph), inter_op=inter_op) for graph in graphs)
-        low, high = (time_quickest(timer.run, self._case_seconds / 2) for timer in (few, many))
-        return Timing((high.seconds * high.spread - low.seconds * low.spread) / (_STAGES[1] - _STAGES[0]), high.spread)
-
-    def _beside(self) -> Timing:
-        """Measure the overhead of a node beside its kernel: the mean over both kinds of kernels."""
-        found = []
-        for nodes in _SMALL_KERNELS:
-            chains = self._timers(nodes, _CHAINS)
-            node = self._slope(_NODES, *chains)
-            kernels = [timing.seconds for name, timing in chains[1].time_nodes(self._case_seconds).items() if name[0] == "n"]
-            found.append(Timing(max(0.0, node.seconds - median(kernels)), node.spread))
-        return Timing(mean(timing.seconds for timing in found), max(timing.spread for timing in found))
+    def _beside(self, nodes: str) -> Timing:
+        """Measure the overhead of a node beside its kernel."""
+        chains = self._timers(nodes, _CHAINS)
+        node = self._slope(_NODES, *chains)
+        kernels = [timing.seconds for name, timing in chains[1].time_nodes(self._case_seconds).items() if name[0] == "n"]
+        return Timing(max(0.0, node.seconds - median(kernels)), node.spread)
 
     def _slope(self, count: int, few: StepTimer, many: StepTimer) -> Timing:
         """Return the seconds that each of the `count` further nodes, feeds or fetches adds to a step."""

@@ -119,6 +119,22 @@ def sequence(steps: int, batch: int, units: int, length: int, width: int) -> Non
     wait_for(hidden, joined + tf.matmul(wide, given(3 * width, width)))
 
 
+def branches(batch: int, size: int, channels: int, rounds: int) -> None:
+    """Add rounds of branches that may run at once: convolutions, a pooling, sums, and products of gathered rows."""
+    x = convolution(given(batch, size, size, 3), 3, channels)
+    rows = given(channels, 4 * channels)
+    ends = []
+    for _ in range(rounds):
+        found = [scaled(convolution(x, window, channels // 2)) for window in (1, 3, 5)]
+        found.append(tf.nn.avg_pool2d(x, 3, 1, "SAME"))
+        ends += [tf.reduce_max(x, axes) for axes in ([1, 2], [0, 3])]
+        ends.append(tf.reduce_sum(tf.square(x), [1, 2, 3]))
+        indices = tf.argmax(tf.matmul(tf.reduce_mean(x, [1, 2]), rows), 1)
+        ends.append(tf.gather(tf.transpose(rows), indices))
+        x = convolution(tf.concat(found, 3), 1, channels)
+    wait_for(x, *ends)
+
+
 def chain(function: Callable[..., Any], count: int) -> None:
     """Add a chain of nodes, and two matrix products, which a threaded session runs in a pool."""
     x = tf.placeholder(tf.float32, [4, 4])
@@ -138,15 +154,6 @@ def negations(count: int) -> None:
 
 def softmaxes(count: int) -> None:
     chain(tf.nn.softmax, count)
-
-
-def forks(stages: int, width: int) -> None:
-    """Add stages of one or two products, which one thread computes but whose inputs are large enough for a pool, and a sum."""
-    x, weights = given(64, 160), given(160, 160)
-    for _ in range(stages):
-        products = [tf.matmul(x, weights) for _ in range(width)]
-        x = products[0] + products[-1]
-    wait_for(x)
 
 
 def placeholders(count: int) -> None:

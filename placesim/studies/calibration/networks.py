@@ -18,8 +18,9 @@ LARGE = (
     "images 2 112 96 160 320",
     "training 8 64 1000",
     "sequence 12 24 384 96 384",
+    "branches 8 28 96 2",
 )
-SMALL = ("images 1 48 64 80", "training 2 32 200", "sequence 12 12 96 24 96")
+SMALL = ("images 1 48 64 80", "training 2 32 200", "sequence 12 12 96 24 96", "branches 2 16 40 3")
 """Networks whose tensors the caches hold."""
 QUICK = ("sequence 2 4 32 96 384",)
 _SCRIPT = Path(__file__).with_name("network_script.py")

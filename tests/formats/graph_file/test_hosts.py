@@ -9,13 +9,22 @@ import pytest
 from placesim.core.errors import GraphFileError
 from placesim.formats.graph_file.sections.hosts import host_text
 from placesim.formats.graph_file.sections.overrides import read_inventory
-from placesim.machine.host_models import FAMILIES, PROFILE_VERSION, SECONDS, SHARES, HostModel, HostProfile, MeasuredFigure
+from placesim.machine.host_models import (
+    DEVIATIONS,
+    FAMILIES,
+    PROFILE_VERSION,
+    SECONDS,
+    SHARES,
+    HostModel,
+    HostProfile,
+    MeasuredFigure,
+)
 
 PROFILE = HostProfile(
-    {name: (number + 1) * 1e-9 for number, name in enumerate((*SECONDS, *SHARES))},
+    {name: (number + 1) * 1e-9 for number, name in enumerate((*SECONDS, *SHARES, *DEVIATIONS))},
     (1e6, 1e8),
     {name: MeasuredFigure(1.5, 0.75, 1.25) for name in FAMILIES},
-    dict.fromkeys((*SECONDS, *SHARES), 0.02),
+    dict.fromkeys((*SECONDS, *SHARES, *DEVIATIONS), 0.02),
     {"date": "2026-01-01", "blas": 'a "b": c'},
 )
 HOST = HostModel("Some CPU: 2", 4, 1e11, 2e10, {"float64": 4e10}, 1e-6, 4e-6, 1, PROFILE, {"LRN": 5.5})

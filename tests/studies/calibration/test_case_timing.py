@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.runtime.executors.thread_pools import ThreadPools
-from placesim.studies.calibration.case_timing import StepTimer, kernel_loads, random_feeds
+from placesim.studies.calibration.case_timing import StepTimer, kernel_loads, random_feeds, record_step
 from placesim.studies.calibration.networks import build_graphs
 
 
@@ -25,7 +25,7 @@ def test_nodes_after_a_product_are_timed_one_by_one() -> None:
 
 def test_a_load_knows_the_bytes_that_a_step_touches() -> None:
     (graph,) = build_graphs(["negations 2"]).values()
-    loads = kernel_loads(graph)
+    loads = kernel_loads(record_step(graph))
     assert {load.step_bytes for load in loads.values()} == {
         4 * 4 * 4 * (1 + 3)
     }  # the placeholder, and a product's three matrices

@@ -10,9 +10,9 @@ from placesim.studies.calibration.case_timing import Timing, find_load
 from placesim.studies.calibration.cases import CHECKED, GROUPS, Case
 from placesim.studies.calibration.fitting import (
     Sample,
-    fit_cold_calls,
     fit_families,
     fit_figures,
+    fit_in_networks,
     fit_threads,
     rescale_families,
 )
@@ -69,13 +69,14 @@ def test_a_family_with_many_samples_has_its_own_scale() -> None:
     assert many == pytest.approx(2, rel=0.05)
 
 
-def test_cold_calls_are_found_again() -> None:
-    many_bytes = 32 << 20
+def test_figures_of_kernels_in_networks_are_found_again() -> None:
+    many_bytes, figures = 32 << 20, {"cold_call": 1e-6, "shared": 2e-4}
     found = [case for case in CHECKED if case.op in ("Softmax", "MaxPool", "Pad")]
     cases = [case._replace(copies=max(1, min(200, many_bytes // (4 * case.elements)))) for case in found]
-    cold = HostProfile(SECONDS_OF_ONE | {"cold_call": 1e-6}, CACHES, PROFILE.families)
-    samples = [Sample(load, Timing(load_seconds(load, cold, 1))) for load in map(find_load, cases)]
-    assert fit_cold_calls(samples, PROFILE.families, PROFILE, 1) == pytest.approx(1e-6)
+    cold = HostProfile(SECONDS_OF_ONE | figures, CACHES, PROFILE.families)
+    for threads, expected in ((1, figures | {"shared": 0.0}), (2, figures)):
+        samples = [Sample(load, Timing(load_seconds(load, cold, threads))) for load in map(find_load, cases)]
+        assert fit_in_networks(samples, PROFILE, threads) == pytest.approx(expected)
 
 
 def test_all_that_is_counted_is_told_by_one_group() -> None:

@@ -13,6 +13,7 @@ from placesim.formats.problems import FileProblems, InvalidValue, spell, value_p
 from placesim.machine.gpu_models import GpuModel
 from placesim.machine.host_models import (
     BASIC,
+    DEVIATIONS,
     FAMILIES,
     PROFILE_VERSION,
     RATES,
@@ -101,7 +102,7 @@ def _read_profile(tree: Any, position: int, problems: FileProblems) -> HostProfi
         )
         return None
     about = problems.mapping(profile.get("about", {}), position, "'about'")
-    seconds = _mapping(profile, "seconds", SECONDS + SHARES, position, problems)
+    seconds = _mapping(profile, "seconds", SECONDS + SHARES + DEVIATIONS, position, problems)
     families = _mapping(profile, "families", FAMILIES, position, problems)
     figures = {
         key: problems.read_or_default(seconds, key, partial(_figure, key=key, problems=problems), MeasuredFigure(0.0))

@@ -12,7 +12,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.cost_model import REDUCTION
+from placesim.ops.kernels.cost_model import REDUCTION, Passes
 from placesim.ops.kernels.integers import truncated_quotient
 from placesim.ops.kernels.kernel import PLAIN, Kernel, Table, Tensor, Trait, elements, per_element
 from placesim.ops.kernels.math.casts import cast
@@ -23,6 +23,8 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_d
 Axes = tuple[int, ...]
 Reduce = Callable[[Tensor, Axes, bool], Any]
 MAX_ARG_RANK = 7
+_SEARCH = REDUCTION._replace(passes=Passes(compared=1))
+"""Cost of a search, for which all elements are first compared with the lowest number."""
 
 
 def reduction_axes(x: Tensor, axes: Tensor) -> Axes:
@@ -145,7 +147,7 @@ def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Ca
             x = bound(x, x.dtype.type(start))
         return (np.asarray(find(x, axis)).astype(attrs["output_type"].numpy),)
 
-    return Kernel(compute, _infer_index, per_element(0), cost=REDUCTION)
+    return Kernel(compute, _infer_index, per_element(0), cost=_SEARCH)
 
 
 def _index_axis(x: Tensor, axis: Tensor) -> int:

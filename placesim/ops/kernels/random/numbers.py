@@ -10,7 +10,7 @@ import numpy as np
 from placesim.core.dtypes import DOUBLE
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.cost_model import CostModel
+from placesim.ops.kernels.cost_model import CostModel, Passes
 from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, Trait, elements, one_per_output
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.philox import RESERVED_SAMPLES, Philox, reserve
@@ -183,17 +183,23 @@ def shuffle_memory(memory: KernelMemory) -> None:
         memory.leave_untracked(0)
 
 
-_COST = CostModel("random")
+UNIFORM, NORMAL = CostModel("random"), CostModel("random", Passes(plain=4))
+_TRUNCATED = CostModel("random", Passes(plain=13))
 
 TABLE: Table = {
     "RandomUniform": Kernel(
-        fill(uniform), build_infer_spelled(0), one_per_output, needs_context=True, traits=Trait.TAKES_SHAPE, cost=_COST
+        fill(uniform), build_infer_spelled(0), one_per_output, needs_context=True, traits=Trait.TAKES_SHAPE, cost=UNIFORM
     ),
     "RandomStandardNormal": Kernel(
-        fill(normal), build_infer_spelled(0), one_per_output, needs_context=True, traits=Trait.TAKES_SHAPE, cost=_COST
+        fill(normal), build_infer_spelled(0), one_per_output, needs_context=True, traits=Trait.TAKES_SHAPE, cost=NORMAL
     ),
     "TruncatedNormal": Kernel(
-        fill(truncated_normal), build_infer_spelled(0), one_per_output, needs_context=True, traits=Trait.TAKES_SHAPE, cost=_COST
+        fill(truncated_normal),
+        build_infer_spelled(0),
+        one_per_output,
+        needs_context=True,
+        traits=Trait.TAKES_SHAPE,
+        cost=_TRUNCATED,
     ),
     "RandomUniformInt": Kernel(
         random_integers, _infer_random_integers, one_per_output, needs_context=True, traits=Trait.TAKES_SHAPE

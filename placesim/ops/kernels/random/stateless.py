@@ -9,7 +9,6 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.cost_model import CostModel
 from placesim.ops.kernels.kernel import Compute, Kernel, Table, Tensor, Trait, elements, one_per_output
 from placesim.ops.kernels.philox import MASK_32, MASK_64, Philox, seeded_philox
 from placesim.ops.kernels.random.distributions import (
@@ -21,6 +20,8 @@ from placesim.ops.kernels.random.distributions import (
     uniform_values,
 )
 from placesim.ops.kernels.random.numbers import (
+    NORMAL,
+    UNIFORM,
     check_multinomial,
     draw_classes,
     infer_multinomial,
@@ -343,12 +344,10 @@ def _common_length(index: Dims, seed: Dims, limit: Dims) -> int:
     return count
 
 
-_COST = CostModel("random")
-
 TABLE: Table = {
-    "StatelessRandomUniform": _seeded_row(uniform)._replace(cost=_COST),
+    "StatelessRandomUniform": _seeded_row(uniform)._replace(cost=UNIFORM),
     "StatelessRandomUniformV2": _keyed_row(uniform),
-    "StatelessRandomNormal": _seeded_row(normal)._replace(cost=_COST),
+    "StatelessRandomNormal": _seeded_row(normal)._replace(cost=NORMAL),
     "StatelessRandomNormalV2": _keyed_row(normal),
     "StatelessTruncatedNormal": _seeded_row(truncated_normal),
     "StatelessTruncatedNormalV2": _keyed_row(truncated_normal),

@@ -290,7 +290,7 @@ RULES: dict[str, Rule] = {
         variables=3,
         update=update_rules.adadelta,
         operations=15,
-        passes=Passes(plain=11, divided=4),
+        passes=Passes(plain=12, divided=1, rooted=2),
         # TensorFlow's kernel does not check `accum_update`, and reads beyond its end
         checks=(*scalars("lr rho epsilon"), *same_shapes("accum grad accum_update")),
     ),
@@ -299,7 +299,7 @@ RULES: dict[str, Rule] = {
         variables=2,
         update=update_rules.adagrad,
         operations=6,
-        passes=Passes(plain=4, divided=2),
+        passes=Passes(plain=5, divided=1, rooted=1),
         checks=_ONE_SLOT,
     ),
     "AdagradV2": Rule(
@@ -307,7 +307,7 @@ RULES: dict[str, Rule] = {
         variables=2,
         update=update_rules.adagrad_v2,
         operations=7,
-        passes=Passes(plain=5, divided=2),
+        passes=Passes(plain=5, divided=1, rooted=1),
         checks=(*scalars("lr epsilon"), *same_shapes("accum grad")),
     ),
     "ProximalAdagrad": Rule(
@@ -350,7 +350,7 @@ RULES: dict[str, Rule] = {
         variables=3,
         update=update_rules.adam,
         operations=12,
-        passes=Passes(plain=9, divided=2),
+        passes=Passes(plain=10, divided=1, rooted=1),
         checks=(*_ADAM_SCALARS, *same_shapes("m v grad")),
     ),
     "AdamWithAmsgrad": Rule(
@@ -373,7 +373,7 @@ RULES: dict[str, Rule] = {
         variables=3,
         update=update_rules.rms_prop,
         operations=11,
-        passes=Passes(plain=8, divided=2),
+        passes=Passes(plain=8, divided=1, rooted=1),
         checks=(*_RMS_SCALARS, *same_shapes("ms mom grad")),
     ),
     "CenteredRMSProp": Rule(
@@ -381,7 +381,7 @@ RULES: dict[str, Rule] = {
         variables=4,
         update=update_rules.centered_rms_prop,
         operations=16,
-        passes=Passes(plain=12, divided=2),
+        passes=Passes(plain=12, divided=1, rooted=1),
         checks=(*_RMS_SCALARS, same_shape("mg", shown="ms"), *same_shapes("ms mom grad")),
     ),
     "AddSign": Rule(
