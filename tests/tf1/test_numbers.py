@@ -88,7 +88,7 @@ def test_a_gradient_is_checked_by_differences() -> None:
     with tf.Graph().as_default(), tf.Session() as session:
         x = tf.Variable([1.0, 2.0])
         session.run(x.initializer)
-        rows, start = tf.gather(x, [1, 1]), np.array([1.0, 2.0], np.float32)
+        rows = tf.gather(x, [1, 1])
         by_gradients, by_differences = tf.test.compute_gradient(
             x, [2], rows * rows, [2], np.array([1.0, 2.0], np.float32), delta=0.5
         )
