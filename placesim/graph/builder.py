@@ -301,18 +301,13 @@ class ScopedGraphBuilder:
 
         A name that ends in `/` is taken exactly.
         """
-        if name is None:
-            return self.unique_name(op)
-        if not is_op_name(name):
+        if name is not None and not is_op_name(name):
             self.check_node_name(op, name)
-        if name[-1:] != "/":
-            return self.unique_name(name)
-        exact = name[:-1]
-        # an exact name is not made unique (2.3.1)
-        if exact in self.graph.ids:
-            raise GraphBuildError(f"Duplicate node name in graph: '{exact}'")
-        self.note_name(exact)
-        return exact
+        # an exact name is neither made unique nor marked as used, so that a later node may ask for it in vain (2.3.1)
+        found = name[:-1] if name and name[-1] == "/" else self.unique_name(op if name is None else name)
+        if found in self.graph.ids:
+            raise GraphBuildError(f"Duplicate node name in graph: '{found}'")
+        return found
 
     def note_name(self, full_name: str) -> None:
         """Mark a full name as used."""

@@ -367,10 +367,10 @@ class Graph:
             attrs = {a.name: a.default for a in later.attrs.values() if a.has_default} | attrs
         return {name: as_held_by_kernel(value) for name, value in attrs.items()}
 
-    def input_texts(self, node: Node) -> list[str]:
-        """Return a node's inputs in NodeDef notation."""
+    def input_texts(self, node: Node, controls: Sequence[int] | None = None) -> list[str]:
+        """Return a node's inputs in NodeDef notation, with its control inputs in the order of `controls`, if given."""
         texts = [self.tensor_name(ref) for ref in node.inputs]
-        return texts + ["^" + self.nodes[i].name for i in node.control_inputs]
+        return texts + ["^" + self.nodes[i].name for i in (node.control_inputs if controls is None else controls)]
 
     def tensor_name(self, ref: TensorRef) -> str:
         """Return a tensor's name: `x`, or `x:1` for an output that is not the first."""

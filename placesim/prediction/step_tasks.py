@@ -23,7 +23,8 @@ from placesim.prediction.node_work import NodeShapes, arithmetic_of, node_work
 from placesim.prediction.processors import NoFiguresError, Processor
 from placesim.prediction.work_amounts import Product, Work
 from placesim.runtime.accounting.node_sites import Site
-from placesim.runtime.executors.program import Program, TransferKey, needs_dataflow
+from placesim.runtime.executors.program import Program, needs_dataflow
+from placesim.runtime.executors.transfer_keys import TransferKey
 from placesim.runtime.partitioning.partition import tensor_of
 from placesim.runtime.partitioning.pruning import is_step_end
 from placesim.runtime.recording.recorder import Execution

@@ -42,3 +42,22 @@ def test_the_frames_of_a_meta_graph_in_a_scope_have_its_name() -> None:
     tf.train.import_meta_graph(written, import_scope="scope")
     enter = tf.get_default_graph().get_operation_by_name("scope/loop/Enter")
     assert enter.get_attr("frame_name") == b"scope/loop/while_context"
+
+
+def test_nodes_of_training_are_removed_unless_others_are_colocated_with_them() -> None:
+    with tf.Graph().as_default() as graph:
+        x = tf.placeholder(tf.float32, [], name="x")
+        y = tf.identity(tf.stop_gradient(x), name="y")
+        with tf.colocate_with(y):
+            tf.negative(y, name="z")
+        tf.identity(tf.check_numerics(x, "", name="checked"), name="w")
+        tf.add(tf.identity(x, name="gone"), 1.0, name="sum")
+    found = tf.graph_util.remove_training_nodes(graph.as_graph_def(), protected_nodes=["w"])
+    assert {node.name: list(node.input) for node in found.node} == {
+        "x": [],
+        "y": ["x"],
+        "z": ["y"],
+        "w": [],
+        "sum/y": [],
+        "sum": ["x", "sum/y"],
+    }

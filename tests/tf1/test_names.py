@@ -42,3 +42,24 @@ def test_each_call_of_a_dropout_layer_has_another_seed() -> None:
         layer(tf.ones([2]), training=True)
     drawn = [op for op in tf.get_default_graph().get_operations() if op.type == "RandomUniform"]
     assert [op.get_attr("seed2") for op in drawn] == [5, 6]
+
+
+def test_an_exact_name_is_not_marked_as_used() -> None:
+    assert tf.constant(1, name="q/").op.name == "q"
+    with pytest.raises(ValueError, match="Duplicate node name in graph: 'q'"):
+        tf.constant(1, name="q")
+    assert tf.constant(1, name="q").op.name == "q_1"
+
+
+def test_imported_names_are_marked_as_used() -> None:
+    with tf.Graph().as_default() as other:
+        tf.no_op(name="a")
+    tf.import_graph_def(other.as_graph_def(), name="")
+    assert tf.no_op(name="A").name == "A_1"
+
+
+def test_only_a_graph_def_has_its_control_inputs_sorted() -> None:
+    second, first = tf.no_op(name="b"), tf.no_op(name="a")
+    group = tf.group(second, first, name="group")
+    assert list(group.node_def.input) == ["^b", "^a"]
+    assert list(tf.get_default_graph().as_graph_def().node[-1].input) == ["^a", "^b"]

@@ -82,3 +82,47 @@ def test_boxes_are_suppressed_tile_by_tile_as_in_tensorflow() -> None:
         (numbers, counts), (first, count) = session.run([kept, single])
     assert numbers.tolist() == [[11, 3, 15, 16, 2, 8, 12, 9, 14, 1, 7, 13], [19, 15, 9, 14, 5, 13, 2, 12, 7, 0, 18, 8]]
     assert (counts.tolist(), first.tolist(), count) == ([12, 12], [11, 3, 15, 16, 2, 12, 14, 7], 8)
+
+
+def test_a_gradient_is_checked_by_differences() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.Variable([1.0, 2.0])
+        session.run(x.initializer)
+        rows = tf.gather(x, [1, 1])
+        by_gradients, by_differences = tf.test.compute_gradient(
+            x, [2], rows * rows, [2], np.array([1.0, 2.0], np.float32), delta=0.5
+        )
+        np.testing.assert_array_equal(by_gradients, [[0.0, 0.0], [4.0, 4.0]])
+        np.testing.assert_array_equal(by_differences, by_gradients)
+        z = tf.constant([1 + 2j])
+        assert tf.test.compute_gradient(z, [1], 2.0 * z, [1])[0].tolist() == [[2.0, 0.0], [0.0, 2.0]]
+        assert tf.test.compute_gradient_error([x], [[2]], tf.reduce_sum(rows), [], delta=0.5) == 0
+
+
+def test_mel_spectra_have_tensorflows_values() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        weights = tf.signal.linear_to_mel_weight_matrix(3, 5, 8000, 100.0, 3500.0)
+        coefficients = tf.signal.mfccs_from_log_mel_spectrograms(tf.constant([[0.5, -1.0, 2.0]]))
+        assert weights.shape.as_list() == [5, 3]
+        found, mfccs = session.run([weights, coefficients])
+    expected = [
+        [0.0, 0.0, 0.0],
+        [0.18174146, 0.8182585, 0.0],
+        [0.0, 0.06579487, 0.9342051],
+        [0.0, 0.0, 0.30575228],
+        [0.0, 0.0, 0.0],
+    ]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(mfccs[0], [1.2247448, -1.0606601, 1.8371172], atol=1e-5)
+
+
+def test_the_gradient_of_set_diagonals_of_unknown_size() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x, diagonals = tf.placeholder(tf.float32, [None, 2, 3]), tf.placeholder(tf.float32, [None, None])
+        y = tf.linalg.set_diag(x, diagonals, k=1)
+        count = len(tf.get_default_graph().get_operations())
+        found = tf.gradients(y * y, [x, diagonals])
+        assert len(tf.get_default_graph().get_operations()) - count == 85
+        of_x, of_diagonals = session.run(found, {x: np.ones([1, 2, 3]), diagonals: [[2, 3]]})
+    assert of_x.tolist() == [[[2, 0, 2], [2, 2, 0]]]
+    assert of_diagonals.tolist() == [[4, 6]]

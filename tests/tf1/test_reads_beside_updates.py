@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import placesim
 import placesim.tf1 as tf
 
 _PATH = Path(__file__).parent.parent / "data" / "tf1" / "reads-beside-updates.jsonl.gz"
@@ -57,3 +58,19 @@ def test_a_rate_has_the_step_after_its_update_as_in_most_runs_of_berts_optimizer
         train = tf.group(weights.assign(weights - rate * weights), [step.assign(step + 1)])
         session.run(tf.global_variables_initializer())
         assert [session.run([rate, train])[0] for _ in range(4)] == pytest.approx([0.05, 0.08, 0.07, 0.06])
+
+
+def test_another_cpu_reads_a_variable_after_its_update() -> None:
+    with placesim.machine(cpu=2), tf.Graph().as_default(), tf.Session() as session:
+        with tf.device("/cpu:0"):
+            weights = _variable([1.0, 2.0])
+            assign, add = weights.assign([5.0, 6.0]), weights.assign_add([1.0, 1.0])
+        with tf.device("/cpu:1"), tf.control_dependencies([assign]):
+            far = weights * 2.0
+        with tf.device("/cpu:1"), tf.control_dependencies([add]):
+            there = tf.no_op()
+        with tf.device("/cpu:0"), tf.control_dependencies([there]):
+            back = weights + 0.0
+        session.run(tf.global_variables_initializer())
+        assert session.run(far).tolist() == [10.0, 12.0]
+        assert session.run(back).tolist() == [6.0, 7.0]

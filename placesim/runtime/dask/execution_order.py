@@ -5,7 +5,6 @@ from __future__ import annotations
 from placesim.ops.categories import FUNCTION_ENDS, RECEIVES, SENDS
 from placesim.ops.kernels.kernel import uses_context
 from placesim.runtime.executors.program import Instruction, Program
-from placesim.runtime.executors.reads_after_update import find_late_reads
 
 _WITHOUT_TURN = frozenset((*FUNCTION_ENDS, *SENDS, *RECEIVES))
 """Ops without visible effects, although TensorFlow marks them as stateful."""
@@ -13,8 +12,7 @@ _WITHOUT_TURN = frozenset((*FUNCTION_ENDS, *SENDS, *RECEIVES))
 
 def find_stateful_nodes(program: Program) -> set[int]:
     """Return the ids of nodes whose effects are visible outside: on variables, random generators, files or the console."""
-    late = find_late_reads(program.graph, program.state.device.name)
-    return {found.node.id for found in program.instructions if found.node.id in late or _takes_turn(found)}
+    return {found.node.id for found in program.instructions if found.is_late or _takes_turn(found)}
 
 
 def _takes_turn(instruction: Instruction) -> bool:

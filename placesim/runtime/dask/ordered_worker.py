@@ -20,7 +20,8 @@ from placesim.runtime.dask.message_queue import BEFORE_ALL, Arrival, FailureLimi
 from placesim.runtime.dask.worker_measurements import PartMeasurements
 from placesim.runtime.executors.constant_folding import fold
 from placesim.runtime.executors.node_steps import Step, StepCompiler
-from placesim.runtime.executors.program import Instruction, Program, TransferKey, blame, kernel_defect
+from placesim.runtime.executors.program import Instruction, Program, blame, kernel_defect
+from placesim.runtime.executors.transfer_keys import TransferKey
 
 Sender = Callable[[str, Any, Any, int], None]
 """Function that sends a tensor to a device of another worker: its arguments are device, key, value and generation."""

@@ -14,7 +14,8 @@ import numpy as np
 from placesim.machine.timelines.trace_events import NANOSECONDS
 from placesim.runtime.cluster.performance_report import COMPUTED, MOVED, WorkerSpan
 from placesim.runtime.dask.message_queue import Arrival
-from placesim.runtime.executors.program import Program, TransferKey
+from placesim.runtime.executors.program import Program
+from placesim.runtime.executors.transfer_keys import TransferKey
 from placesim.runtime.partitioning.partition import tensor_of
 from placesim.runtime.recording.kernel_timing import RECEIVED, Measurements, RemoteNode, TransferPath, rows
 

@@ -27,7 +27,7 @@ from placesim.runtime.dask.messages import ConsoleText, Event, PartResult, PartW
 from placesim.runtime.dask.ordered_worker import ScheduledPart
 from placesim.runtime.dask.worker_measurements import WorkerMeasurement, WorkerRecorder
 from placesim.runtime.executors.function_calls import FunctionCalls
-from placesim.runtime.executors.program import DeviceState, Program, build_program, needs_dataflow
+from placesim.runtime.executors.program import DeviceState, Program, build_programs, needs_dataflow
 from placesim.runtime.executors.thread_pools import ThreadPools, runs_ops_in_parallel
 from placesim.runtime.partitioning.partition import Partition
 from placesim.runtime.saving.device_state import DeviceRecord, SavedState, record_state
@@ -160,10 +160,8 @@ class WorkerSession:
         calls = WorkerFunctionCalls(self.is_here, graph, device_set, soft, self._states, resources, self._placed)
         programs: list[Program] = []
         try:
-            kernels = load_kernels()
-            for part in work.parts:
-                state = self._states[part.device.name]
-                programs.append(build_program(part.graph, state, kernels, resources, calls.call))
+            for program in build_programs(work.parts, self._states, load_kernels(), resources, calls.call):
+                programs.append(program)  # noqa: PERF402 -- those before an error count
         except Exception as error:
             found = Readiness(needs_dataflow=False, expensive=0, failed=work.numbers[len(programs)], error=_told(error))
         else:

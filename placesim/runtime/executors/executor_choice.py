@@ -9,7 +9,7 @@ from placesim.ops.kernels import load_kernels
 from placesim.ops.kernels.kernel import is_expensive
 from placesim.runtime.executors.observers import StepObserver
 from placesim.runtime.executors.ordered_executor import Executor
-from placesim.runtime.executors.program import DeviceState, Program, build_program, needs_dataflow
+from placesim.runtime.executors.program import DeviceState, Program, build_programs, needs_dataflow
 from placesim.runtime.partitioning.partition import Partition
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def build_executor(
     kernels run in it. An `observer` sees each node. `is_body` and `let_others` are those of `DataflowSetup`. Raises the errors
     of `build_program`.
     """
-    kernels = load_kernels()
-    programs = [build_program(part.graph, states[part.device.name], kernels, step_resources, call_function) for part in parts]
+    programs = list(build_programs(parts, states, load_kernels(), step_resources, call_function))
     # a fixed order costs less per node, but knows neither branches nor waiting
     if needs_dataflow(programs) or (pool is not None and has_parallel_work(programs)):
         from placesim.runtime.executors.dataflow_executor import DataflowExecutor

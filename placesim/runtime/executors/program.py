@@ -1,15 +1,17 @@
 """Program: a partition compiled for execution, with the kernel, attrs and input positions of each node.
 
-A program has no access to other devices: its store holds only values that its own nodes computed or received.
+A program has no access to other devices: its store holds only values that its own nodes computed or received. Only late
+reads see another CPU's variables (`reads_after_update.py`).
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -37,12 +39,11 @@ from placesim.ops.kernels.kernel import Kernel, KernelContext, Trait
 from placesim.ops.process.memory_limit import MAX_ELEMENTS, ProcessMemory, out_of_memory, tensor_bytes
 from placesim.placement.function_bodies import instantiation_of
 from placesim.runtime.executors.output_sizes import AllocationCheck, checked_kernel
-from placesim.runtime.executors.reads_after_update import find_late_reads, read_late
+from placesim.runtime.executors.reads_after_update import LateReads, find_late_reads, read_late
 from placesim.runtime.executors.scalar_objects import wrap_scalar_objects
+from placesim.runtime.executors.transfer_keys import TransferKey, transfer_key
+from placesim.runtime.partitioning.partition import Partition
 from placesim.runtime.shapes.int32_attrs import int32_problem
-
-TransferKey = tuple[str, str, str]
-"""Key shared by a send and its receive: sending device, receiving device, tensor name (8.8)."""
 
 
 class TransferObserver(Protocol):
@@ -267,24 +268,44 @@ def read_variable(value: Any) -> Any:
     return value.value
 
 
+def build_programs(
+    parts: Sequence[Partition],
+    states: Mapping[str, DeviceState],
+    kernels: Mapping[str, Kernel],
+    step_resources: dict[str, Any],
+    call_function: Callable[..., Sequence[Any]] | None = None,
+) -> Iterator[Program]:
+    """Compile partitions of one process, one after the other.  Raises the errors of `build_program`."""
+    # a dry run has no values that an update could change
+    is_dry = any(states[part.device.name].guesses is not None for part in parts)
+    places = [(part.graph, part.device.name) for part in parts]
+    late: Sequence[LateReads] = [{} for _ in parts] if is_dry else find_late_reads(places)
+
+    def find(handle: ResourceHandle) -> Any:
+        return states[handle.device].resources.find(handle)
+
+    for part, own in zip(parts, late, strict=True):
+        yield build_program(part.graph, states[part.device.name], kernels, step_resources, call_function, own, find)
+
+
 def build_program(
     graph: Graph,
     state: DeviceState,
     kernels: Mapping[str, Kernel],
     step_resources: dict[str, Any],
     call_function: Callable[..., Sequence[Any]] | None = None,
+    late: LateReads = MappingProxyType({}),
+    find: Callable[[ResourceHandle], Any] | None = None,
 ) -> Program:
     """Compile a partition: find each node's kernel and assign positions in the store.
 
-    Raises UnimplementedError for an op without a numpy kernel. Raises InvalidArgumentError if TensorFlow has no kernel for the
-    op, or its kernel does not accept the attrs.
+    The nodes `late` read again, when they run, the variables that `find` returns. Raises UnimplementedError for an op without a
+    numpy kernel. Raises InvalidArgumentError if TensorFlow has no kernel for the op, or its kernel does not accept the attrs.
     """
     # a node without outputs has a position too, so that no two nodes share one
     starts = [0, *accumulate(max(1, len(node.signature.output_dtypes)) for node in graph.nodes)]
     full: dict[tuple[int, int, str], tuple[Attrs, AllocationCheck | None, Kernel]] = {}
     instructions = []
-    # a dry run has no values that an update could change
-    late = find_late_reads(graph, state.device.name) if state.guesses is None else {}
     for node in graph.nodes:
         own = _kernel_of(graph, node, kernels, state)
         # graphs share mappings of attrs, so most nodes are prepared once for all of their kind
@@ -292,7 +313,9 @@ def build_program(
         if alike not in full:
             full[alike] = _prepared(graph, node, own, state)
         attrs, allocation, kernel = full[alike]
-        kernel = _adapted(kernel, graph, node, state, late.get(node.id))
+        if find is not None and node.id in late:
+            kernel = read_late(kernel, late[node.id], find)
+        kernel = _adapted(kernel, graph, node, state)
         context = _context(graph, node, state, step_resources, call_function) if kernel.needs_context else None
         instructions.append(
             Instruction(
@@ -312,10 +335,8 @@ def build_program(
     return Program(state, graph, tuple(instructions), starts[-1])
 
 
-def _adapted(kernel: Kernel, graph: Graph, node: Node, state: DeviceState, late: Mapping[int, ResourceHandle] | None) -> Kernel:
-    """Return the kernel that reads the variables `late`, takes sketches in a dry run, and is timed in a measured run."""
-    if late is not None:
-        kernel = read_late(kernel, late, state.resources)
+def _adapted(kernel: Kernel, graph: Graph, node: Node, state: DeviceState) -> Kernel:
+    """Return the kernel that takes sketches in a dry run, and is timed in a measured run."""
     if state.guesses is not None:
         kernel = state.guesses.sketch(kernel, graph, node)
     if state.measurements is not None:
@@ -395,12 +416,6 @@ def _reads(graph: Graph, node: Node) -> tuple[bool, ...]:
         graph.nodes[i].signature.output_is_ref[slot] and not wants_ref[position]
         for position, (i, slot) in enumerate(zip(node.input_nodes, node.input_slots, strict=True))
     )
-
-
-def transfer_key(node: Node) -> TransferKey:
-    """Return the key that a send shares with its receive."""
-    attrs = node.attrs
-    return (attrs["send_device"], attrs["recv_device"], attrs["tensor_name"])
 
 
 def _context(

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from placesim.core.errors import InternalError
 from placesim.graph.graph import Graph
 from placesim.ops.categories import RECEIVES, SENDS
-from placesim.runtime.executors.program import Program, TransferKey, transfer_key
+from placesim.runtime.executors.program import Program
 from placesim.runtime.executors.reads_after_update import find_overtaking_updates
+from placesim.runtime.executors.transfer_keys import TransferKey, transfer_key
 
 
 class Schedule:

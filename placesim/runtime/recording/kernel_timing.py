@@ -33,7 +33,8 @@ from placesim.runtime.partitioning.partition import tensor_of
 
 if TYPE_CHECKING:
     from placesim.runtime.accounting.ledger import Ledger
-    from placesim.runtime.executors.program import Program, TransferKey
+    from placesim.runtime.executors.program import Program
+    from placesim.runtime.executors.transfer_keys import TransferKey
     from placesim.runtime.recording.output_descriptions import OutputRecord
 
 RECEIVED = "RecvTensor"

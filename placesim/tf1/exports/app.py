@@ -35,5 +35,6 @@ ROWS = {
         "resource_loader.get_path_to_datafile resource_loader.get_root_dir_with_all_resources resource_loader.load_resource "
         "resource_loader.readahead_file_path"
     ),
+    "gradients.gradient_checking": "test.compute_gradient test.compute_gradient_error",
     "functions.python_functions": "py_func numpy_function py_function eager_py_func",
 }

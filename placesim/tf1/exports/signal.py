@@ -18,4 +18,5 @@ ROWS = {
     "signal.cosine": _in_both("dct idct"),
     "signal.windows": _in_contrib("hann_window hamming_window") + " signal.vorbis_window",
     "signal.frames": _in_contrib("frame stft inverse_stft inverse_stft_window_fn overlap_and_add"),
+    "signal.mel": _in_contrib("linear_to_mel_weight_matrix mfccs_from_log_mel_spectrograms"),
 }

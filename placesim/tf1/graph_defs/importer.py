@@ -228,6 +228,7 @@ class _Import:
         full = self._free(node.name)
         with builder.control_dependencies(None), graph.device("" if builder._colocation else node.device):
             operation = graph.make(node.op, builder.claim_name(node.op, full + "/"), tensors, attrs, controls)
+            builder.note_name(full)
             if not builder._colocation and any(tensor._is_ref for tensor in tensors):
                 # the builder colocated the node with its reference; TensorFlow's import does not
                 operation.node.device = builder._device_text

@@ -15,10 +15,10 @@ from placesim.ops.definitions import ArgDef
 from placesim.ops.kernels.shapes import Dims
 
 
-def node_def(graph: Graph, node: Node) -> Any:
-    """A node's NodeDef, including attrs with default values."""
+def node_def(graph: Graph, node: Node, controls: Sequence[int] | None = None) -> Any:
+    """A node's NodeDef, including attrs with default values; its control inputs are `controls`, or sorted by name."""
     attrs = graph.full_attrs(node)
-    pieces = NodeWriter().write(node.name, node.op, graph.input_texts(node), node.device, attrs)
+    pieces = NodeWriter().write(node.name, node.op, graph.input_texts(node, controls), node.device, attrs)
     return parse("NodeDef", b"".join(pieces))
 
 

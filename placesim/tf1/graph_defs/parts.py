@@ -70,33 +70,36 @@ def tensor_shape_from_node_def_name(graph: Any, input_name: str) -> Any:
 
 
 def remove_training_nodes(input_graph: Any, protected_nodes: Sequence[str] | None = None) -> Any:
-    """GraphDef without the Identities and CheckNumerics that only training needs."""
+    """GraphDef without the ops that only training needs: Identity, StopGradient and CheckNumerics.
+
+    The readers of a CheckNumerics lose this input, as in TensorFlow.
+    """
     kept_names = set(protected_nodes or ())
-    nodes = [node for node in input_graph.node if node.op != "CheckNumerics" or node.name in kept_names]
-    checked = {
-        node.name: node.input[0] for node in input_graph.node if node.op == "CheckNumerics" and node.name not in kept_names
-    }
-    controlled = {text[1:] for node in nodes for text in node.input if text.startswith("^")}
-    skipped = {}
-    for node in nodes:
-        removable = node.op == "Identity" and node.name not in kept_names | controlled
-        if removable and not any(text.startswith("^") for text in node.input):
-            skipped[node.name] = node.input[0]
-
-    def final(text: str) -> str:
-        while not text.startswith("^") and (_source(text) in skipped or _source(text) in checked):
-            text = skipped.get(_source(text)) or checked[_source(text)]
-        return text
-
+    checked = {node.name for node in input_graph.node if node.op == "CheckNumerics"} - kept_names
     found = message_class("GraphDef")()
-    for node in nodes:
-        if node.name in skipped:
-            continue
-        added = found.node.add()
-        added.CopyFrom(node)
-        added.ClearField("input")
-        added.input.extend(map(final, node.input))
-    return found
+    for node in input_graph.node:
+        if node.name not in checked:
+            added = found.node.add()
+            added.CopyFrom(node)
+            added.ClearField("input")
+            added.input.extend(text for text in node.input if text.removeprefix("^") not in checked)
+    for node in found.node:
+        kept_names |= {text[1:] for text in node.input if text.startswith("^")}
+        if "_class" in node.attr:
+            kept_names |= {label.decode().removeprefix("loc:@") for label in node.attr["_class"].list.s}
+        if any(text.startswith("^") for text in node.input):
+            kept_names.add(node.name)
+    passing = (node for node in found.node if node.op in ("Identity", "StopGradient"))
+    skipped = {node.name: node.input[0] for node in passing if node.name not in kept_names}
+    kept = message_class("GraphDef")()
+    for node in found.node:
+        if node.name not in skipped:
+            for i, text in enumerate(node.input):
+                while text in skipped:
+                    text = skipped[text]
+                node.input[i] = text
+            kept.node.add().CopyFrom(node)
+    return kept
 
 
 def convert_variables_to_constants(

@@ -326,8 +326,8 @@ class Operation:
 
     @property
     def node_def(self) -> Any:
-        """The NodeDef, as a protocol buffer message."""
-        return messages.node_def(self.graph.builder.graph, self.node)
+        """The NodeDef, as a protocol buffer message; only a GraphDef has control inputs sorted by name."""
+        return messages.node_def(self.graph.builder.graph, self.node, self._control_order)
 
     @property
     def op_def(self) -> Any:

@@ -16,12 +16,11 @@ from placesim.tf1.types import dtypes
 from placesim.tf1.types.read_only import read_only
 
 
-def _checked_keys(keys: TensorLike | SparseTensor, dtype: dtypes.DType) -> Any:
-    """Convert keys to a tensor.  Raises TypeError for keys of another type."""
-    found = keys.values if isinstance(keys, SparseTensor) else tf.convert_to_tensor(keys)
-    if found.dtype.base_dtype is not dtype:
-        raise TypeError(f"Dtype of argument `keys` must be {dtype}, received: {found.dtype}")
-    return found
+def _checked_keys(keys: Any, dtype: dtypes.DType) -> Any:
+    """Return a tensor of keys; keys are no lists.  Raises TypeError for keys of another type."""
+    if keys.dtype.base_dtype != dtype:
+        raise TypeError(f"Dtype of argument `keys` must be {dtype}, received: {keys.dtype}")
+    return keys.values if isinstance(keys, SparseTensor) else keys
 
 
 class _Table:
@@ -188,9 +187,9 @@ class _MutableTable(_Table):
             with tf.colocate_with(self._handle):
                 return gen("LookupTableInsertV2")(self._handle, found, given)  # type: ignore[no-any-return]
 
-    def remove(self, keys: TensorLike, name: str | None = None) -> Operation:
+    def remove(self, keys: Tensor, name: str | None = None) -> Operation:
         """Make an op that removes keys.  Raises TypeError for keys of another type."""
-        found = _checked_keys(tf.convert_to_tensor(keys), self._key_dtype)
+        found = _checked_keys(keys, self._key_dtype)
         with tf.name_scope(name, f"{self._name}_lookup_table_remove", (self._handle, found, self._default_value)):
             return gen("LookupTableRemoveV2")(self._handle, found)  # type: ignore[no-any-return]
 

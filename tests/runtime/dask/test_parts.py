@@ -14,8 +14,9 @@ from placesim.graph.session_steps import Feed, Fetch, GraphStep
 from placesim.ops.kernels import load_kernels
 from placesim.runtime.dask.message_queue import BEFORE_ALL, Arrival, FailureLimit, StepInterruption, StopMessage
 from placesim.runtime.dask.ordered_worker import ScheduledPart
-from placesim.runtime.executors.program import DeviceState, TransferKey, build_program
+from placesim.runtime.executors.program import DeviceState, build_program
 from placesim.runtime.executors.schedule import schedule_nodes
+from placesim.runtime.executors.transfer_keys import TransferKey
 from tests.runtime.sessions.graphs import make_session
 
 HERE, THERE = (f"/job:localhost/replica:0/task:0/device:CPU:{i}" for i in range(2))

@@ -110,6 +110,7 @@ class ScopedNames:
                 full = builder.unique_name(name)
             else:
                 full = builder.claim_name(op if isinstance(op, str) else "", name)
+                builder.note_name(full)
         except GraphBuildError as error:
             self._problems.add_error(value_position(entry, "name"), error)
             self.mark_broken(entry, builder.prefix + name, position)

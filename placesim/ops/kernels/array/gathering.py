@@ -71,7 +71,10 @@ def gather_slices(params: Tensor, indices: Tensor, axis: int | None = None, batc
         raise InvalidArgumentError(
             f"indices{position_text(indices.shape, bad)} = {int(indices.reshape(-1)[bad])} is not in [0, {limit})"
         )
-    return _gather_batches(params, indices, place, batch_dims) if batch_dims else params.take(indices, place)
+    if batch_dims:
+        return _gather_batches(params, indices, place, batch_dims)
+    # one string is an element, no array
+    return np.asarray(params.take(indices, place), params.dtype)
 
 
 def _gather_axis(rank: int, axis: int) -> int:

@@ -78,15 +78,24 @@ def _as_array(value: Any) -> np.ndarray[Any, Any]:
     if value is None:
         return np.zeros(0, np.float32)
     array = np.asarray(value, order="C")
-    if array.dtype.kind == "U":
-        return np.vectorize(lambda text: text.encode(), otypes=[object])(array) if array.size else array.astype(object)
     if array.dtype.kind == "S":
         return np.asarray(value, dtype=object)
-    return array
+    if array.dtype.kind in "UO" and array.size:
+        encode = np.vectorize(lambda text: text.encode() if isinstance(text, str) else text, otypes=[object])
+        return np.asarray(encode(array))
+    return array.astype(object) if array.dtype.kind == "U" else array
+
+
+def _call_with_scalars(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
+    """Like `call`; the function gets scalars where an input has no dimensions."""
+    return call([value if np.ndim(value) else np.asarray(value)[()] for value in inputs], attrs)
 
 
 def _infer_declared(context: ShapeContext) -> Sequence[Dims]:
     return (None,) * len(context.attrs["Tout"])
 
 
-TABLE: Table = dict.fromkeys(("PyFunc", "PyFuncStateless", "EagerPyFunc"), Kernel(call, _infer_declared))
+TABLE: Table = {
+    **dict.fromkeys(("PyFunc", "PyFuncStateless"), Kernel(_call_with_scalars, _infer_declared)),
+    "EagerPyFunc": Kernel(call, _infer_declared),
+}

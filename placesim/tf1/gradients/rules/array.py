@@ -185,27 +185,44 @@ def _matrix_diag_part_with_k(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _matrix_set_diag(op: Any, grad: Any) -> list[Any]:
-    x, diagonal = op.inputs[0], op.inputs[1]
-    input_shape, diagonal_shape = x.shape.merge_with(grad.shape), diagonal.shape
-    if input_shape.is_fully_defined():
-        sizes = input_shape.as_list()
-        zeros = tf.zeros([*sizes[:-2], min(sizes[-2:])], dtype=grad.dtype)
-    elif diagonal_shape.is_fully_defined():
-        zeros = tf.zeros(diagonal_shape, dtype=grad.dtype)
+    x, diagonal = op.inputs
+    shape = x.shape.merge_with(grad.shape)
+    batch, matrix = shape[:-2].merge_with(diagonal.shape[:-1]), shape[-2:]
+    if batch.is_fully_defined() and matrix.is_fully_defined():
+        zeros_shape: Any = [*batch.as_list(), min(matrix.as_list())]
     else:
-        shape = tf.shape(grad)
-        smaller = tf.reduce_min(tf.slice(shape, [tf.rank(grad) - 2], [2]))
-        batch = tf.slice(shape, [0], [tf.rank(grad) - 2])
-        zeros = tf.zeros(tf.concat([batch, [smaller]], 0), dtype=grad.dtype)
-    return [tf.matrix_set_diag(grad, zeros), tf.matrix_diag_part(grad)]
+        with tf.colocate_with(grad):
+            sizes, rank = tf.shape(grad), tf.rank(grad)
+            batch_sizes = tf.slice(sizes, [0], [rank - 2])
+            smaller = tf.reduce_min(tf.slice(sizes, [rank - 2], [2]))
+            zeros_shape = tf.concat([batch_sizes, [smaller]], 0)
+    return [tf.matrix_set_diag(grad, tf.zeros(zeros_shape, dtype=grad.dtype)), tf.matrix_diag_part(grad)]
+
+
+def _diagonals_shape(grad: Any, k: Any) -> Any:
+    """Shape of the diagonals `k` of a gradient's matrices."""
+    sizes = tf.shape(grad)
+    batch, matrix = sizes[:-2], sizes[-2:]
+    ends = tf.reshape(k, [-1])
+    lowest, highest = ends[0], ends[-1]
+    rows_less = tf.cond(tf.less(highest, 0), lambda: highest, lambda: 0)
+    columns_less = tf.cond(tf.greater(lowest, 0), lambda: -lowest, lambda: 0)
+    longest = tf.minimum(matrix[0] + rows_less, matrix[1] + columns_less)
+    is_one = tf.equal(lowest, highest)
+    of_matrix = tf.cond(
+        is_one,
+        lambda: tf.convert_to_tensor([longest]),
+        lambda: tf.convert_to_tensor([highest - lowest + 1, longest]),
+    )
+    return tf.concat([batch, of_matrix], 0)
 
 
 def _matrix_set_diag_with_k(op: Operation, grad: Tensor) -> list[Any]:
     k = op.inputs[2]
     align = _alignment(op)
-    diagonal_shape = op.inputs[1].shape
-    zeros_shape = diagonal_shape if diagonal_shape.is_fully_defined() else tf.shape(op.inputs[1])
-    x_grad = tf.matrix_set_diag(grad, tf.zeros(zeros_shape, dtype=grad.dtype), k=k, **align)
+    static = op.inputs[1].shape
+    shape = static if static.is_fully_defined() else _diagonals_shape(grad, k)
+    x_grad = tf.matrix_set_diag(grad, tf.zeros(shape, dtype=grad.dtype), k=k, **align)
     return [x_grad, tf.matrix_diag_part(grad, k=k, **align), None]
 
 
