@@ -145,7 +145,8 @@ def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
     if problem.memory is not None and len(problem.tasks) <= MAX_ESTIMATED:
         # a pass without a start often finds what cuts do not, if branches run side by side
         dispatch, fitted = ("dispatch", _ESTIMATED_SHARES[1]), ("layers", 1.0)
-        return (fitted, ("fit", _FIT_SHARE), ("move", 1.0)), (dispatch, fitted, ("move", 1.0))
+        fit: SearchLane = (("fit", _FIT_SHARE),) if len(problem.tasks) <= FEW_TASKS else ()
+        return (fitted, *fit, ("move", 1.0)), (dispatch, fitted, ("move", 1.0))
     first, second = _ESTIMATED_SHARES
     if problem.layout is None or len(problem.tasks) > MAX_ESTIMATED:
         # a move costs one simulation, and a pass over all tasks costs not much more

@@ -345,12 +345,13 @@ class _Planner:
                 return
             found.effort = replace(effort, seed=effort.seed + number)
             found.plans, found.planned = self._search(found, max(bound, found.planned.bound, key=lambda known: known.value))
-            if self._memory is None or self._plans.tree is not None:
+            if self._memory is None or self._plans.tree is not None or self._is_searched_within_limits:
                 self._simulate_found(found)
             if found.planned.is_interrupted:
                 return
             tried = [plan.devices for plan in found.plans if plan.devices in self._shown]
-            if self._memory is not None and found.plans:
+            is_fitting = self._is_searched_within_limits and any(self._shown[devices].fits for devices in tried)
+            if self._memory is not None and found.plans and not is_fitting:
                 repaired = self._simulate_repaired(self._memory, found.plans)
                 tried += repaired
                 if repaired and not self._shown[repaired[0]].fits:
@@ -389,7 +390,7 @@ class _Planner:
         """Yield the efforts of searches until the time is over; see `_rounds`."""
         size, rests = max(FIRST_SECONDS, FIRST_SIMULATIONS * self._simulation_seconds), 0
         while rests <= REPAIRS:
-            rest = self._rest_for_search()
+            rest = self._rest_for_search(found)
             rests += rest < 2 * size
             yield replace(self._effort, seconds=size if rest >= 2 * size else rest)
             size *= 2
@@ -398,12 +399,12 @@ class _Planner:
             if rests and self._memory is None and found.fits:
                 return
 
-    def _rest_for_search(self) -> float:
+    def _rest_for_search(self, found: _Found) -> float:
         """Return the remaining seconds without those for simulations, unless one simulation takes most of the time."""
         left = max(0.0, self._seconds_left)
         checks = SIMULATED * self._simulation_seconds if self._simulation_seconds < left / 2 else 0.0
         left -= min(left / 2, max(checks, CHECK_SHARE * left))
-        return left if self._memory is None else SHORT_SHARE * left
+        return left if self._memory is None or found.fits else SHORT_SHARE * left
 
     def count_fitting_gpus(self) -> int:
         """Return the number of GPUs, or 0 if neither a simple placement nor a placement with low memory use fits on them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from functools import partial
 from itertools import islice
 from typing import NamedTuple, Self
 
@@ -17,6 +18,7 @@ import numpy as np
 from placesim.planning.coarsening import clusterings, join_groups
 from placesim.planning.memory_limits import AllocationOrder, limited_peaks
 from placesim.planning.methods.annealing import neighbours
+from placesim.planning.methods.peak_repair import lower_peaks, tensor_units
 from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.schedule_estimates import ScheduleEstimates
 from placesim.planning.schedules import SimulatedSchedule
@@ -34,16 +36,23 @@ MAX_ALONE = 3
 """Number of best moves that are simulated alone if no combination of moves improves the plan."""
 MAX_WEIGHED = 64
 """Number of moves with the best estimates whose peaks are computed, if peaks are limited."""
+FIRST_DRAWS = 20
+"""Number of successful draws with which each kind of move begins; later, kinds that often gain time are drawn more often."""
 LEAST_GAIN = 1e-5
 """Share of the step time that a move must gain by its estimate."""
 MAX_FAILURES = 6
 """Number of consecutive rounds without a better plan after which another plan is improved."""
 SHAKEN, MAX_LOSS = 8, 0.005
-"""Number of random moves that give another plan, and their maximum loss by the estimates, as a share of the step time."""
+"""Number of random moves that give another plan, and the maximum loss of these or of lower peaks, as a share of the time."""
 TIGHTER = 0.99
 """Factor by which a limit is lowered if an allocation fails although the peak is within the limit."""
+ROOM, LEAST_ROOM = 0.985, 0.94
+"""Share of a device's memory that peaks should not exceed, and its minimum after failed allocations.
+
+With higher peaks, allocations of most similar plans fail.
+"""
 _WIDTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-_INTERVAL, _PART, _CRITICAL, _TOWARDS_NEIGHBOUR, _NEAR, _JOINED, _SWAP = 0.2, 0.5, 0.8, 0.5, 0.3, 0.3, 0.25
+_PART, _CRITICAL, _TOWARDS_NEIGHBOUR, _NEAR, _JOINED, _SWAP = 0.5, 0.8, 0.5, 0.3, 0.3, 0.25
 
 Move = dict[int, int]
 """The new device of each moved group."""
@@ -62,11 +71,14 @@ class EstimatedMoves:
         self._units = self._units or [[(group,) for group in problem.movable]]
         # for each size of clusters, the cluster of each group
         self._unit_of = [{group: unit for unit in units for group in unit} for units in self._units]
+        # for each size of clusters, and last for time intervals: the number of draws, and of those that gained time
+        self._drawn, self._gained = ([FIRST_DRAWS] * (1 + len(self._units)) for _ in range(2))
         self._rank = {task: place for place, task in enumerate(problem.order)}
         self._moves = min(MOVES, MAX_CELLS // max(1, len(problem.tasks)))
         self._order = None if problem.memory is None else AllocationOrder(problem)
         self._peaks = limited_peaks(problem, [min(problem.homes[group], default=0) for group in problem.group_of])
-        self._rooms: list[float] = [] if self._peaks is None else list(self._peaks.capacities)
+        self._capacities = () if self._peaks is None else tuple(self._peaks.capacities)
+        self._rooms = [ROOM * capacity for capacity in self._capacities]
 
     def within(self, search: Search) -> Self:
         """Return the same moves within another budget."""
@@ -89,14 +101,33 @@ class EstimatedMoves:
     def improve(self, start: Plan) -> Iterator[Plan]:
         """Yield better plans until several consecutive rounds find none, or the search is over."""
         search, failures, promising = self._search, 0, list[Move]()
-        state = self._state(start.devices)
+        state, least = self._roomy(self._state(start.devices)), start.value
         while failures < MAX_FAILURES and not search.is_over and not search.is_met(state.plan.value):
             promising = self._estimated(state, promising, 1 - LEAST_GAIN)
             found = self._best_of(state, promising)
             failures += 1
             if found is not None:
                 failures, state = 0, self._state(found)
-                yield state.plan
+                if state.plan.value < least:
+                    least = state.plan.value
+                    yield state.plan
+
+    def _roomy(self, state: State) -> State:
+        """Return a similar state with lower peaks if little memory is left, so that later moves have room.
+
+        Return the same state if that does not fit, or loses much time.
+        """
+        peaks = self._peaks
+        if peaks is None:
+            return state
+        peaks.move_to(state.of_group)
+        peaks.capacities = list(self._rooms)
+        move = self._lowering(state) if peaks.over.any() else None
+        if not move:
+            return state
+        lower = self._state(self._moved(state.plan, move))
+        is_slow = lower.plan.value > state.plan.value * (1 + MAX_LOSS)
+        return state if is_slow or not self._succeeds(lower.plan.devices) else lower
 
     def shaken(self, plan: Plan) -> Plan:
         """Return a plan after a few random moves that lose little time by their estimates."""
@@ -129,14 +160,18 @@ class EstimatedMoves:
 
         An estimate is a multiple of the plan's estimate, and at most `most`.
         """
-        moves: dict[tuple[tuple[int, int], ...], Move] = {}
         again = ({group: new for group, new in move.items() if state.of_group[group] != new} for move in earlier[:KEPT])
-        for move in (*again, *(self._draw(state) for _ in range(self._moves))):
+        drawn = ((kind, self._draw(state, kind)) for kind in self._draw_kinds(self._moves))
+        distinct: dict[tuple[tuple[int, int], ...], tuple[int | None, Move]] = {}
+        for kind, move in (*((None, move) for move in again), *drawn):
             if move and self._is_possible(state, move):
-                moves[tuple(sorted(move.items()))] = move
-        rows = list(moves.values())
+                distinct[tuple(sorted(move.items()))] = kind, move
+        rows = [move for _, move in distinct.values()]
         seconds = self._estimated_seconds(state, [*rows, {}])
         ratios = seconds / seconds[-1]
+        for (kind, _), ratio in zip(distinct.values(), ratios, strict=False):
+            if kind is not None and ratio < 1 - LEAST_GAIN:
+                self._gained[kind] += 1
         return [
             (float(ratios[number]), rows[number]) for number in np.argsort(seconds[:-1], kind="stable") if ratios[number] < most
         ]
@@ -150,10 +185,18 @@ class EstimatedMoves:
         self._search.spend(ROUND_COST)
         return self._estimates.seconds(devices, state.order)
 
-    def _draw(self, state: State) -> Move:
-        """Return a random move, which may be impossible."""
+    def _draw_kinds(self, count: int) -> list[int]:
+        """Return random kinds of moves: the number of a size of clusters, or the number of sizes for a time interval."""
+        rates = [gained / drawn for gained, drawn in zip(self._gained, self._drawn, strict=True)]
+        kinds = self._search.random.choices(range(len(rates)), rates, k=count)
+        for kind in kinds:
+            self._drawn[kind] += 1
+        return kinds
+
+    def _draw(self, state: State, kind: int) -> Move:
+        """Return a random move of a kind, which may be impossible."""
         draw, of_group, count = self._search.random, state.of_group, len(self._problem.devices)
-        if draw.random() < _INTERVAL:
+        if kind == len(self._units):
             width = draw.choice(_WIDTHS) * state.plan.value
             begin, old, new = draw.uniform(-width, state.plan.value), draw.randrange(count), draw.randrange(count)
             share = draw.random() if draw.random() < _PART else 1.0
@@ -162,7 +205,7 @@ class EstimatedMoves:
             moved = [group for group in moved if of_group[group] == old and draw.random() < share]
         else:
             first = draw.choice(state.critical if draw.random() < _CRITICAL else self._problem.movable)
-            moved = list(draw.choice(self._unit_of)[first])
+            moved = list(self._unit_of[kind][first])
             old, near = of_group[first], self._near[first]
             is_near = near and draw.random() < _TOWARDS_NEIGHBOUR
             new = of_group[near[draw.randrange(len(near))]] if is_near else draw.randrange(count)
@@ -239,7 +282,8 @@ class EstimatedMoves:
             self._peaks.move_to([devices[tasks[0]] for tasks in self._problem.groups])
             peaks = self._peaks.peaks
             for device in failing:
-                self._rooms[device] = TIGHTER * min(self._rooms[device], float(peaks[device]))
+                tighter = TIGHTER * min(self._rooms[device], float(peaks[device]))
+                self._rooms[device] = max(LEAST_ROOM * self._capacities[device], tighter)
         return not failing
 
     def _best_simulated(self, state: State, moves: Iterable[Move], *, stops_early: bool = False) -> list[int] | None:
@@ -257,6 +301,32 @@ class EstimatedMoves:
             elif (best is not None and stops_early) or self._search.is_over:
                 break
         return best
+
+    def _lowering(self, state: State) -> Move | None:
+        """Return the move of `lower_peaks` for the peaks of a plan."""
+        assert self._peaks is not None
+
+        def rate(moves: Sequence[Mapping[int, int]]) -> list[float]:
+            found: list[float] = self._estimated_seconds(state, moves).tolist()
+            return found
+
+        allows = partial(self._allows, state)
+        return lower_peaks(self._peaks, self._units_at, rate, allows, lambda: self._search.is_over, self._moves)
+
+    def _units_at(self, number: int) -> Iterator[Sequence[int]]:
+        """Yield the units that hold a tensor of the memory problem: its maker and readers, and its maker's units."""
+        assert self._peaks is not None
+        own, problem = self._unit_of[0], self._peaks.problem
+        for unit in tensor_units(self._peaks)(number):
+            yield tuple(group for group in unit if group in own)
+        maker = problem.group_of[problem.tensors[number].task]
+        for unit_of in self._unit_of if maker in own else ():
+            yield unit_of[maker]
+
+    def _allows(self, state: State, move: Mapping[int, int]) -> bool:
+        """Return whether groups can move to devices that can run them."""
+        homes = self._problem.homes
+        return all(device in homes[group] for group, device in move.items()) and self._is_possible(state, move)
 
     def _moved(self, plan: Plan, move: Mapping[int, int]) -> list[int]:
         """Return the devices of a plan after a move."""

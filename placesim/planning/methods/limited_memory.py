@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from placesim.planning.methods.estimated_moves import (
     State,
     halves,
 )
-from placesim.planning.methods.peak_repair import lower_peaks, tensor_units
 from placesim.planning.peaks import Peaks
 from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.search_budget import Search
@@ -73,8 +71,6 @@ class FittingMoves(EstimatedMoves):
 
     def __init__(self, problem: PlanningProblem, search: Search) -> None:
         super().__init__(problem, search)
-        self._tensor_units = tensor_units(self._peaks)
-        self._capacities = tuple(self._peaks.capacities)
 
     def fit(self, start: Plan) -> Iterator[Plan]:
         """Change a plan until all its allocations succeed, and yield better plans from then on."""
@@ -121,31 +117,6 @@ class FittingMoves(EstimatedMoves):
                 break
         is_slow = state.plan.value > start.plan.value * MAX_TRIM_LOSS
         return (start, first) if failing or is_slow else (state, failing)
-
-    def _lowering(self, state: State) -> Move | None:
-        """Return the move of `lower_peaks` for the peaks of a plan."""
-
-        def rate(moves: Sequence[Mapping[int, int]]) -> list[float]:
-            found: list[float] = self._estimated_seconds(state, moves).tolist()
-            return found
-
-        allows = partial(self._allows, state)
-        return lower_peaks(self._peaks, self._units_at, rate, allows, lambda: self._search.is_over, self._moves)
-
-    def _units_at(self, number: int) -> Iterator[Sequence[int]]:
-        """Yield the units that hold a tensor of the memory problem: its maker and readers, and its maker's units."""
-        own = self._unit_of[0]
-        for unit in self._tensor_units(number):
-            yield tuple(group for group in unit if group in own)
-        problem = self._peaks.problem
-        maker = problem.group_of[problem.tensors[number].task]
-        for unit_of in self._unit_of if maker in own else ():
-            yield unit_of[maker]
-
-    def _allows(self, state: State, move: Mapping[int, int]) -> bool:
-        """Return whether groups can move to devices that can run them."""
-        homes = self._problem.homes
-        return all(device in homes[group] for group, device in move.items()) and self._is_possible(state, move)
 
     def _fitter(self, state: State, moves: Sequence[Move], penalty: float) -> list[int] | None:
         """Return the devices after the best combination of moves by step time and excess; None if none is better."""

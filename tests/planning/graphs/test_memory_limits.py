@@ -14,6 +14,7 @@ from placesim.planning.graphs.memory_repair import limit_peaks
 from placesim.planning.graphs.multilevel_search import Candidate
 from placesim.planning.graphs.plan_comparison import Aim
 from placesim.planning.memory_limits import find_overfull_devices, limited_peaks
+from placesim.planning.methods import estimated_moves
 from placesim.planning.methods.layer_splits import split_layers
 from placesim.planning.methods.limited_memory import FittingMoves, fit_memory
 from placesim.planning.portfolio import Effort, _Incumbent, lanes, plan_problem
@@ -168,3 +169,26 @@ def test_a_cut_between_layers_is_made_to_fit_if_no_plan_fits() -> None:
     assert not found._fits_on_gpus()
     found._find_fitting()
     assert [row.method for row in found._candidates if found._shown[row.devices].fits][-1] == "layers"
+
+
+def test_a_search_without_room_begins_with_lower_peaks_if_that_loses_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = planner(4.6)
+    problem = limited(found)
+    moves = FittingMoves(problem, Search())
+    state = moves._state(layered(found, (0, 0, 0, 1, 1, 1)))
+    before = limited_peaks(problem, state.plan.devices).peaks  # type: ignore[union-attr]
+    assert moves._roomy(state) == state
+    moves._rooms[1] = 0.999 * before[1]
+    assert moves._roomy(state) == state  # the transfers of the changed plan take too long
+    monkeypatch.setattr(estimated_moves, "MAX_LOSS", 1e3)
+    lower = moves._roomy(state).plan.devices
+    assert limited_peaks(problem, lower).peaks[1] < before[1]  # type: ignore[union-attr]
+    assert not find_overfull_devices(problem, lower)
+
+
+def test_kinds_of_moves_that_gain_time_are_drawn_more_often() -> None:
+    moves = FittingMoves(limited(planner(4.6)), Search())
+    moves._gained[0] += 1000 * moves._drawn[0]
+    kinds = moves._draw_kinds(100)
+    assert kinds.count(0) > 90
+    assert moves._drawn[0] == estimated_moves.FIRST_DRAWS + kinds.count(0)
