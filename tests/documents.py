@@ -43,9 +43,10 @@ TOLERANCE = 1e-5
 """How far a fraction may be from the shown one, relative to the larger: another BLAS or processor sums in another order."""
 _ECHO = '; echo "exit code $?"'
 _PLACESIM = re.compile(
-    r"placesim (?P<arguments>(?:'[^']*'|[^'|<>;&$`])*?)(?P<merged> 2>&1)?(?: > (?P<file>[\w.-]+)| && (?P<next>.*)|(?P<filter> [|].*))?"
+    r"placesim (?P<arguments>(?:'[^']*'|[^'|<>;&$`])*?)(?P<merged> 2>&1)?"
+    r"(?: > (?P<file>[\w.-]+)| && (?P<next>.*)| [|] (?P<filter>.*))?"
 )
-"""A line that begins with placesim, and the file that gets its output, the line that follows it, or the commands that read it."""
+"""A line that begins with placesim, and the file or the commands that get its output, or the line that follows it."""
 _SCRIPT = re.compile(r"python (?:-m (?P<module>tests\.[\w.]+)|(?P<file>\w+\.py))")
 """A line that runs one of the repository's modules, or a page's script."""
 
@@ -115,7 +116,7 @@ def run(line: str, folder: Path, surroundings: Mapping[str, str] = EMPTY, given:
     is_split = bool(found["filter"] or found["file"]) and not found["merged"]
     code, output, beside = _run_placesim(found["arguments"], folder, surroundings, is_split, given)
     if found["filter"]:
-        code, output = _pass_on(output, found["filter"].removeprefix(" | "), folder, surroundings)
+        code, output = _pass_on(output, found["filter"], folder, surroundings)
         return code, beside + output
     if found["file"]:
         (folder / found["file"]).write_text(output)

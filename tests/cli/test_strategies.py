@@ -13,6 +13,7 @@ import pytest
 
 import placesim
 from placesim.planning.strategies.strategy_comparison import StrategyCase, strategy_cases
+from placesim.report.strategy_report import StrategyReport
 from placesim.report.terminal.strategy_comparison import styled_comparison
 from placesim.studies import strategy_study
 from tests.cli.shell import ROOT, Shell, rows
@@ -66,12 +67,12 @@ def test_strategies_are_sorted_and_the_best_is_written(shell: Shell) -> None:
 
 
 @pytest.fixture(scope="module")
-def compared() -> placesim.StrategyReport:
+def compared() -> StrategyReport:
     return placesim.compare_strategies(model(), **FEW)
 
 
 @pytest.mark.slow
-def test_the_step_that_trains_is_compared_although_another_is_last(compared: placesim.StrategyReport) -> None:
+def test_the_step_that_trains_is_compared_although_another_is_last(compared: StrategyReport) -> None:
     trained, run = model(), dense("momentum")["run"]
     more = placesim.compare_strategies(trained | {"run": [*trained["run"], run[-1]]}, **FEW)
     assert [*more] == [*compared]
@@ -79,9 +80,9 @@ def test_the_step_that_trains_is_compared_although_another_is_last(compared: pla
 
 
 @pytest.mark.slow
-def test_python_gets_rows_and_graphs(compared: placesim.StrategyReport, tmp_path: Path) -> None:
+def test_python_gets_rows_and_graphs(compared: StrategyReport, tmp_path: Path) -> None:
     report = compared
-    assert repr(report) == f"<placesim.StrategyReport of {report.name}: {report.comparison.results[0].case.label}>"
+    assert repr(report) == f"<StrategyReport of {report.name}: {report.comparison.results[0].case.label}>"
     assert report.best == report[0]
     assert report.document()["strategies"] == list(report)
     assert report.page() is None
