@@ -178,8 +178,10 @@ class _Study:
         unit, fits = self._unit()
         if not fits:
             return 0
-        few = (self._walk(replace(self._options, batch=count * unit, no_memory_limit=True))[0].outcome for count in (1, 2))
-        if guess := _guess_last(*few, 2):
+        small, large = (
+            self._walk(replace(self._options, batch=count * unit, no_memory_limit=True))[0].outcome for count in (1, 2)
+        )
+        if guess := _guess_last(small, large, 2):
             end = MAX_BATCH // unit + 1
             last = find_last(lambda count: self._fits(count * unit), 1, end, guess)
             return None if last == end - 1 else unit * last

@@ -9,7 +9,7 @@ import pytest
 
 import placesim
 from placesim.report.memory_report import MemoryReport
-from placesim.studies import memory_study
+from placesim.studies.dry_run import search_dry_run
 from placesim.studies.memory_study import find_last
 
 GRAPH = {
@@ -27,13 +27,13 @@ GRAPH = {
 
 
 def test_the_largest_batch_is_found_in_few_dry_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    search, tried = memory_study.search_dry_run, []
+    tried: list[int | None] = []
 
     def watched(loaded: Any, options: Any, *more: Any, **others: Any) -> Any:
         tried.append(options.batch)
-        return search(loaded, options, *more, **others)
+        return search_dry_run(loaded, options, *more, **others)
 
-    monkeypatch.setattr(memory_study, "search_dry_run", watched)
+    monkeypatch.setattr("placesim.studies.memory_study.search_dry_run", watched)
     largest = placesim.memory(GRAPH, batch="auto").study.batch
     assert largest is not None
     assert len(tried) <= 7  # 40 if numbers are doubled and bisected

@@ -75,7 +75,7 @@ def rounded_to_half(values: Tensor) -> Tensor:
     powers *= _ROUNDING
     found = values + powers
     found -= powers
-    return np.copysign(found, values, out=found)  # type: ignore[no-any-return]
+    return np.copysign(found, values, out=found)
 
 
 def widened(function: Callable[..., Any]) -> Callable[..., Any]:
