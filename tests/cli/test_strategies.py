@@ -82,7 +82,7 @@ def test_the_step_that_trains_is_compared_although_another_is_last(compared: Str
 @pytest.mark.slow
 def test_python_gets_rows_and_graphs(compared: StrategyReport, tmp_path: Path) -> None:
     report = compared
-    assert repr(report) == f"<StrategyReport of {report.name}: {report.comparison.results[0].case.label}>"
+    assert repr(report) == f"<placesim.StrategyReport of {report.name}: {report.comparison.results[0].case.label}>"
     assert report.best == report[0]
     assert report.document()["strategies"] == list(report)
     assert report.page() is None
