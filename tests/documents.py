@@ -13,9 +13,11 @@ import io
 import math
 import os
 import re
+import runpy
 import shlex
+import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import MappingProxyType
@@ -29,8 +31,8 @@ from tests.processes import EMPTY, ROOT, run_shell, set_surroundings
 
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "placesim" / "manual").glob("*.md")))
 ON_A_TERMINAL = ("README", "getting-started")
-PIPE: Mapping[str, str] = MappingProxyType({"PLACESIM_JOBS": "1"})
-"""Any number of processes finds the same, and one need not be started."""
+PIPE: Mapping[str, str] = MappingProxyType({"PLACESIM_JOBS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
+"""Any number of processes finds the same, and one need not be started; a page's tests need no plugins but those they name."""
 TERMINAL: Mapping[str, str] = MappingProxyType({**PIPE, "COLUMNS": "80", "FORCE_COLOR": "1", "TERM": "dumb"})
 PICTURES: Mapping[str, tuple[str, ...]] = MappingProxyType({"cifar10-towers.svg": ("show", "graphs/cifar10-towers.yaml")})
 """The pictures of `manual/pictures/`, and the commands that draw them."""
@@ -40,8 +42,13 @@ LEFT_OUT = "...\n"
 TOLERANCE = 1e-5
 """How far a fraction may be from the shown one, relative to the larger: another BLAS or processor sums in another order."""
 _ECHO = '; echo "exit code $?"'
-_PLACESIM = re.compile(r"placesim (?P<arguments>(?:'[^']*'|[^'|<>;&$`])*?)(?P<merged> 2>&1)?(?P<filter> [|].*)?")
-"""A line that begins with placesim, and the commands that read its output."""
+_PLACESIM = re.compile(
+    r"placesim (?P<arguments>(?:'[^']*'|[^'|<>;&$`])*?)(?P<merged> 2>&1)?"
+    r"(?: > (?P<file>[\w.-]+)| && (?P<next>.*)| [|] (?P<filter>.*))?"
+)
+"""A line that begins with placesim, and the file or the commands that get its output, or the line that follows it."""
+_SCRIPT = re.compile(r"python (?:-m (?P<module>tests\.[\w.]+)|(?P<file>\w+\.py))")
+"""A line that runs one of the repository's modules, or a page's script."""
 
 
 class Block(NamedTuple):
@@ -94,25 +101,46 @@ def surroundings_of(document: Path) -> Mapping[str, str]:
     return TERMINAL if document.stem in ON_A_TERMINAL else PIPE
 
 
-def run(line: str, folder: Path, surroundings: Mapping[str, str] = EMPTY) -> tuple[int, str]:
-    """Return the exit code and all output of a command; placesim runs in this process where it begins the line."""
+def run(line: str, folder: Path, surroundings: Mapping[str, str] = EMPTY, given: str = "") -> tuple[int, str]:
+    """Return the exit code and all output of a command; what begins the line runs in this process: placesim, or a script.
+
+    placesim reads what is `given`.
+    """
+    if (script := _SCRIPT.fullmatch(line)) is not None:
+        return _run_here(lambda: _run_script(script), folder, surroundings)[:2]
     found = _PLACESIM.fullmatch(line.removesuffix(_ECHO))
     if found is None:
         with patch.dict(os.environ, surroundings):
             ended = run_shell(f"{{ {line}; }} 2>&1", folder=folder)
         return ended.code, ended.output
-    is_split = bool(found["filter"]) and not found["merged"]
-    code, output, beside = _run_placesim(found["arguments"], folder, surroundings, is_split)
+    is_split = bool(found["filter"] or found["file"]) and not found["merged"]
+    code, output, beside = _run_placesim(found["arguments"], folder, surroundings, is_split, given)
     if found["filter"]:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="") as file:
-            file.write(output)
-            file.flush()
-            ended = run_shell(f"{{ cat {shlex.quote(file.name)} {found['filter']}; }} 2>&1", folder=folder)
-            return ended.code, beside + ended.output
+        code, output = _pass_on(output, found["filter"], folder, surroundings)
+        return code, beside + output
+    if found["file"]:
+        (folder / found["file"]).write_text(output)
+        return code, beside
+    if found["next"] and not code:
+        code, rest = run(found["next"], folder, surroundings)
+        return code, output + rest
     return (0, f"{output}exit code {code}\n") if line.endswith(_ECHO) else (code, output)
 
 
-def _run_placesim(arguments: str, folder: Path, surroundings: Mapping[str, str], is_split: bool) -> tuple[int, str, str]:
+def _pass_on(text: str, line: str, folder: Path, surroundings: Mapping[str, str]) -> tuple[int, str]:
+    """The exit code and the output of a command that reads a text."""
+    if _PLACESIM.fullmatch(line):
+        return run(line, folder, surroundings, text)
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="") as file:
+        file.write(text)
+        file.flush()
+        ended = run_shell(f"{{ cat {shlex.quote(file.name)} | {line}; }} 2>&1", folder=folder)
+        return ended.code, ended.output
+
+
+def _run_placesim(
+    arguments: str, folder: Path, surroundings: Mapping[str, str], is_split: bool, given: str
+) -> tuple[int, str, str]:
     """The exit code, the output, and what is written beside it; all is output where that is not split off."""
     words = shlex.split(arguments)
     if ".py" in arguments:  # a script has a process of its own, which writes to the process's own streams
@@ -121,6 +149,24 @@ def _run_placesim(arguments: str, folder: Path, surroundings: Mapping[str, str],
             code = write_warm(folder, words, surroundings, files)
             output, beside = (file.read_bytes().decode() for file in files)
             return code, output, beside if is_split else ""
+    with patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode()), encoding="utf-8")):
+        return _run_here(lambda: main(words), folder, surroundings, is_split)
+
+
+def _run_script(script: re.Match[str]) -> int:
+    """Run a module or a file, which takes no arguments."""
+    with patch.object(sys, "argv", [script[0]]):
+        if script["module"]:
+            runpy.run_module(script["module"], run_name="__main__")
+        else:
+            runpy.run_path(script["file"], run_name="__main__")
+    return 0
+
+
+def _run_here(
+    call: Callable[[], int], folder: Path, surroundings: Mapping[str, str], is_split: bool = False
+) -> tuple[int, str, str]:
+    """The result of a call in a folder, what it prints, and what it writes beside that where it is split off."""
     printed, complained = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="", write_through=True) for _ in range(2))
     with (
         chdir(folder),
@@ -128,7 +174,7 @@ def _run_placesim(arguments: str, folder: Path, surroundings: Mapping[str, str],
         redirect_stdout(printed),
         redirect_stderr(complained if is_split else printed),
     ):
-        code = main(words)
+        code = call()
     for stream in (printed, complained):
         stream.seek(0)
     return code, printed.read(), complained.read()

@@ -123,7 +123,7 @@ class _Study:
         if error is None or self._wanted.is_executed:
             return study
         full = next((usage for usage in needed.memory if usage.device == error.device and usage.limit is not None), None)
-        fitting = None if full is None else self._fitting_batch(full)
+        fitting = None if full is None else self._fitting_batch(needed)
         return replace(
             study,
             order=self._order(options, needed, error),
@@ -172,11 +172,19 @@ class _Study:
     def _largest_batch(self) -> int | None:
         """Return the largest batch that fits; 0 if none fits, None if every batch fits.
 
-        The search doubles and then bisects multiples of the smallest valid batch.
+        The search tries multiples of the smallest valid batch, near the one that `_guess_last` returns. Without one, it doubles
+        and then bisects them.
         """
         unit, fits = self._unit()
         if not fits:
             return 0
+        small, large = (
+            self._walk(replace(self._options, batch=count * unit, no_memory_limit=True))[0].outcome for count in (1, 2)
+        )
+        if guess := _guess_last(small, large, 2):
+            end = MAX_BATCH // unit + 1
+            last = find_last(lambda count: self._fits(count * unit), 1, end, guess)
+            return None if last == end - 1 else unit * last
         low, high = 1, 2
         while self._fits(high * unit):
             low, high = high, 2 * high
@@ -184,22 +192,19 @@ class _Study:
                 return None
         return unit * find_last(lambda count: self._fits(count * unit), low, high)
 
-    def _fitting_batch(self, full: DeviceUsage) -> int | None:
+    def _fitting_batch(self, needed: Outcome) -> int | None:
         """Return the largest batch that fits, if the requested one does not; 0 if none fits, None if there is no batch.
 
-        The search begins with a linear interpolation between the peaks of the smallest and the requested batch.
+        `needed` is the outcome of the requested batch without memory limits.
         """
-        batch, file = self._options.batch, self._loaded.file
-        if batch is None or self._wanted.finds_batch or file is None or full.limit is None:
+        batch = self._options.batch
+        if batch is None or self._wanted.finds_batch or self._loaded.file is None:
             return None
         unit, fits = self._unit()
         if not fits:
             return 0
-        least = self._walk(replace(self._options, batch=unit))[0].outcome
-        low = next((usage.peak for usage in least.memory if usage.device == full.device), 0)
-        share = (full.limit - low) / max(1, full.peak - low)
-        guess = 1 + int(share * (batch // unit - 1))
-        return unit * find_last(lambda count: self._fits(count * unit), 1, -(-batch // unit), guess)
+        least, count = self._walk(replace(self._options, batch=unit))[0].outcome, -(-batch // unit)
+        return unit * find_last(lambda count: self._fits(count * unit), 1, count, _guess_last(least, needed, count))
 
     def _unit(self) -> tuple[int, bool]:
         first: OpError | None = None
@@ -293,6 +298,34 @@ class _Study:
         least = max(_least_bytes(usage.trace) for _, usage in gpus)
         enough = sorted((c for c in candidates if c.limit >= least), key=lambda c: (c.limit, c.model.memory))
         return next((c for c in enough if all(_holds(device.gpu, c.limit, usage) for device, usage in gpus)), None)
+
+
+def _guess_last(small: Outcome, large: Outcome, count: int) -> int:
+    """Return the largest multiple of a batch that fits if the size of each allocation is linear in the batch; 0 if unknown.
+
+    `small` is the outcome of the batch without memory limits, and `large` that of `count` times the batch.
+    """
+    traces, larger = [], {usage.device: usage.trace for usage in large.memory}
+    for device, usage in _pairs(small):
+        if device.allocation_limit is None:
+            continue
+        few, many = usage.trace, larger.get(usage.device, ())
+        if count < 2 or len(few) != len(many) or any(a != b and min(a, b) < 0 for a, b in zip(few, many, strict=True)):
+            return 0
+        traces.append((device.gpu, device.allocation_limit, [*zip(few, many, strict=True)]))
+
+    def fits(times: int) -> bool:
+        return all(
+            replay([few + (many - few) * (times - 1) // (count - 1) for few, many in sizes], make_allocator(gpu, limit)) is None
+            for gpu, limit, sizes in traces
+        )
+
+    high = 2
+    while fits(high):
+        high *= 2
+        if high > MAX_BATCH:
+            return 0
+    return find_last(fits, high // 2, high)
 
 
 def find_last(fits: Callable[[int], bool], low: int, high: int, guess: int = 0) -> int:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
 import placesim
-from placesim.formats.sources.loading import load
+from placesim.formats.sources.loading import LoadedGraph, load
 from placesim.machine.options import make_options
 from placesim.prediction.time_breakdown import TimeStudy
 from placesim.report.text.amounts import readable_seconds
@@ -82,8 +83,12 @@ class Row(NamedTuple):
 def simulated(towers: int, images: int, model: str) -> Row:
     """The step of a number of towers on as many GPUs of a model."""
     options = make_options({"gpu": towers, "gpu_model": model})
-    graph = tower_graph(towers, images)
-    return Row(towers, images, model, study_time(load(graph, None, options), options, f"{towers} towers"))
+    return Row(towers, images, model, study_time(_loaded(towers, images), options, f"{towers} towers"))
+
+
+@cache
+def _loaded(towers: int, images: int) -> LoadedGraph:
+    return load(tower_graph(towers, images), None, make_options({}))
 
 
 def table() -> str:

@@ -10,7 +10,7 @@ import pytest
 from placesim.formats.graph_file.sections.hosts import host_text
 from placesim.formats.graph_file.sections.overrides import read_inventory
 from placesim.machine.host_models import DEVIATIONS, PROFILE_VERSION, SECONDS, SHARES, HostModel
-from placesim.studies.calibration import host_profile
+from placesim.studies.calibration import case_timing, host_profile
 from tests.cli.shell import Shell, rows
 
 GRAPH = """
@@ -39,6 +39,7 @@ def test_what_is_measured_here_is_taken_by_simulate(shell: Shell, tmp_path: Path
         return measured[-1]
 
     monkeypatch.setattr(host_profile, "calibrate", watched)
+    monkeypatch.setattr(case_timing, "FEWEST_RUNS", 3)
     graph, profile = shell.write("g.yaml", GRAPH), str(tmp_path / "here.yaml")
     ended = shell("calibrate", "--quick", "--output", profile)
     assert (ended.code, ended.output, ended.complaint) == (0, "", "")

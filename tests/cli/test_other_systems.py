@@ -23,7 +23,7 @@ NAMES |= {"os.name", "platform.system", "sys.platform"}  # only one module asks 
 OPTIONS = {"creationflags", "dir_fd", "pass_fds", "preexec_fn", "start_new_session"}
 HINT = re.compile(
     rf"\b(?:{'|'.join(MODULES)}|platform)\.[a-zA-Z]|(?:import|from) (?:{'|'.join(LACKING)})\b|\b(?:{'|'.join(OPTIONS)})="
-    r"|\bopen\(|_text\(|/proc/|/sys/"
+    r"|\bopen\(|\.(?:read|write)_text\(|['\"]/(?:proc|sys)/"
 )
 """A module without these words need not be parsed."""
 

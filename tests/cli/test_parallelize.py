@@ -61,13 +61,15 @@ def test_python_gets_a_graph_for_all_functions(losses: list[float], tmp_path: Pa
         placesim.parallelize(ROOT / "graphs" / "towers.yaml", accumulate=2)
 
 
-def deep_network(shell: Shell, layers: int) -> str:
-    return shell.write("deep.json", json.dumps(deep(layers), default=np.ndarray.tolist))
+def deep_network(shell: Shell, layers: int, steps: int | None = None) -> str:
+    network = deep(layers)
+    network["run"] = network["run"][:steps]
+    return shell.write("deep.json", json.dumps(network, default=np.ndarray.tolist))
 
 
 @pytest.mark.slow
 def test_recomputation_is_reported_alone_and_with_replicas(shell: Shell) -> None:
-    network = deep_network(shell, 12)
+    network = deep_network(shell, 12, steps=2)
     recomputed = ["recomputed: 12 forward nodes, in 2 segments", "kept for gradients: outputs of 7 forward nodes"]
     alone = shell("parallelize", network, "--recompute", "sqrt", "--output", "again.yaml")
     assert (alone.code, alone.output) == (0, "")

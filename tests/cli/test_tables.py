@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 import click
 import pytest
@@ -14,6 +15,8 @@ import pytest
 from placesim.cli.commands import command_named
 from placesim.cli.option_types import Word
 from placesim.report.text.tables import TableSpec
+from placesim.studies import plan_study
+from placesim.studies.plan_study import study_plan
 from tests.cli.shell import ROOT, Shell
 
 TOWERS = str(ROOT / "graphs/cifar10-towers.yaml")
@@ -41,7 +44,13 @@ def parsed(text: str) -> list[dict[str, str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", REPORTS)
-def test_tables_of_reports(shell: Shell, command: str) -> None:
+def test_tables_of_reports(shell: Shell, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found_once: dict[str, Any] = {}  # every form tells of the same search
+
+    def study(*given: Any, **options: Any) -> Any:
+        return found_once.get("plan") or found_once.setdefault("plan", study_plan(*given, **options))
+
+    monkeypatch.setattr(plan_study, "study_plan", study)
     words, kinds = [command, *REPORTS[command][1]], kinds_of(command)
     whole = shell(*words, "--format", "markdown").output
     document = json.loads(shell(*words, "--format", "json").output)

@@ -24,8 +24,8 @@ IN_PARENTHESES = re.compile(rf"\(({RULE}(?:(?:,| and| to) {RULE})*)\)")
 AT_THE_START = re.compile(rf"\s*({RULE}):")
 NOT_CITATIONS = {"(0.1)", "(2.21)"}
 """Other numbers that stand alone in parentheses: the default of `balance`, TensorFlow's release."""
-NAMED = re.compile(r"""[("']\s*(?:section|appendix|[0-9]{1,2}\.[0-9])|\.md\b""")
-"""How a citation or a file's name looks in a module's source: only a module that has one is parsed."""
+NAMED = re.compile(rf"""(?<!\w)\(\s*(?:section\b|appendix\b|{RULE}[),\s"'])|["']\s*{RULE}:|\.md\b""")
+"""How a citation or a file's name looks in a module's source, unlike a call with a number: only such a module is parsed."""
 FILE_NAME = re.compile(r"(?<![\w/.-])(?:[\w-]+/)*[\w-]+\.md\b")
 ADDRESS = re.compile(r"https?://\S+")
 """What stands in one is no file of ours."""

@@ -3,10 +3,47 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
+import placesim
+from placesim.report.memory_report import MemoryReport
+from placesim.studies.dry_run import search_dry_run
 from placesim.studies.memory_study import find_last
+
+GRAPH = {
+    "devices": {"cpu": 1, "gpu": {"count": 1, "memory": "2GiB"}},
+    "nodes": [
+        {"op": "Placeholder", "name": "x", "dtype": "float", "shape": [-1, 256]},
+        *(
+            {"op": "Tanh", "name": f"h{layer}", "inputs": [f"h{layer - 1}" if layer else "x"], "device": "/gpu:0"}
+            for layer in range(8)
+        ),
+        {"op": "AddN", "name": "sum", "inputs": [f"h{layer}" for layer in range(8)], "device": "/gpu:0"},
+    ],
+    "fetch": ["sum"],
+}
+
+
+def test_the_largest_batch_is_found_in_few_dry_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int | None] = []
+
+    def watched(loaded: Any, options: Any, *more: Any, **others: Any) -> Any:
+        tried.append(options.batch)
+        return search_dry_run(loaded, options, *more, **others)
+
+    monkeypatch.setattr("placesim.studies.memory_study.search_dry_run", watched)
+    largest = placesim.memory(GRAPH, batch="auto").study.batch
+    assert largest is not None
+    assert len(tried) <= 7  # 40 if numbers are doubled and bisected
+    for batch, most in ((largest + 1, 7), (1_000_000, 7)):
+        tried.clear()
+        with pytest.raises(placesim.ResourceExhaustedError) as refused:
+            placesim.memory(GRAPH, batch=batch)
+        assert isinstance(refused.value.report, MemoryReport)
+        assert refused.value.report.study.fitting_batch == largest
+        assert len(tried) <= most
 
 
 class Limit:

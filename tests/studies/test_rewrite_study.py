@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -19,6 +20,17 @@ def study(document: Document, batch: int | None = None, **settings: object) -> T
     return study_rewrite(loaded(document), options, "model", Strategy(**settings))  # type: ignore[arg-type]
 
 
+def few_steps(layers: int) -> Document:
+    """A deep network whose variables are initialized, and then trained once."""
+    network = deep(layers)
+    return network | {"run": network["run"][:2]}
+
+
+@cache
+def automatic() -> TrainingRewrite:
+    return study(few_steps(12), recompute=("auto",))
+
+
 def segments(found: TrainingRewrite) -> int:
     assert found.recomputation is not None
     return found.recomputation.segments
@@ -26,11 +38,11 @@ def segments(found: TrainingRewrite) -> int:
 
 @pytest.mark.slow
 def test_the_number_of_segments_with_the_least_peak_is_chosen() -> None:
-    best = study(deep(12), recompute=("auto",))
+    best = automatic()
     assert best.effect is not None
     assert best.strategy.recompute[0].isdecimal()
     for count in ("2", "5", "sqrt"):
-        other = study(deep(12), recompute=(count,))
+        other = study(few_steps(12), recompute=(count,))
         assert other.effect is not None
         assert other.effect.peak_before == best.effect.peak_before
         assert other.effect.peak_after >= best.effect.peak_after
@@ -41,11 +53,11 @@ def test_the_number_of_segments_with_the_least_peak_is_chosen() -> None:
 
 @pytest.mark.slow
 def test_the_prediction_compares_with_the_other_strategies_alone() -> None:
-    alone, divided = (study(deep(12), recompute=("auto",), **more) for more in ({}, {"replicas": 2}))
+    alone, divided = automatic(), study(few_steps(12), recompute=("auto",), replicas=2)
     assert alone.effect is not None
     assert divided.effect is not None
     assert divided.effect.peak_before < 0.6 * alone.effect.peak_before
-    assert study(deep(12), replicas=2).effect is None
+    assert study(few_steps(12), replicas=2).effect is None
 
 
 @pytest.mark.parametrize(

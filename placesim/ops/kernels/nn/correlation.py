@@ -21,7 +21,7 @@ from placesim.ops.kernels.linalg.products import PART_WORK, multiply_into, multi
 from placesim.ops.kernels.nn.patches import WindowBlock, add_patches, is_pointwise, patches_of, rows_of, strided, whole
 from placesim.ops.kernels.nn.windows import SpatialWindow
 from placesim.ops.kernels.nn.winograd import correlate_filter_tiles, correlate_tiles, suits
-from placesim.ops.kernels.precision import is_narrow
+from placesim.ops.kernels.precision import is_narrow, rounded_to_half
 from placesim.ops.process.intra_op_threads import spread
 
 ROUNDED_STEPS = 1 << 22
@@ -47,13 +47,19 @@ def half_product(left: Tensor, right: Tensor, rounds_products: bool = False) -> 
     count, outputs = len(right), left.shape[0] * right.shape[1]
     steps = max(1, min(count, ROUNDED_STEPS // max(1, outputs)))
     first, second = left.astype(np.float32), right.astype(np.float32)
-    total = np.zeros((left.shape[0], right.shape[1]), left.dtype)
+    total = np.zeros((left.shape[0], right.shape[1]), np.float32)
     for part in parts(count, 1, ceil(count / steps) or 1):
         added = first[:, part] @ second[part]
         if rounds_products:
-            added = added.astype(left.dtype).astype(np.float32)
-        total = (total.astype(np.float32) + added).astype(left.dtype)
-    return total
+            added = _rounded(added, left.dtype)
+        added += total
+        total = _rounded(added, left.dtype)
+    return total.astype(left.dtype)
+
+
+def _rounded(values: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    """Return float32 values rounded to half or bfloat16, as float32."""
+    return rounded_to_half(values) if dtype == np.float16 else values.astype(dtype).astype(np.float32)
 
 
 def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow], begin: Begin = nothing_follows) -> Tensor:
