@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import itertools
 import os
 import pickle
 import re
@@ -18,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.scripts import renew
 from tests.tf1.corpus import Record
 
 TIME_LIMIT = 120
@@ -95,18 +95,12 @@ def record(script: Path, mode: str = "plain", argv: Sequence[str] = (), call: st
 
     import numpy as np
 
-    from placesim.ops.kernels.resources import python_functions
-    from placesim.tf1.graphs import graph, tensor
+    from placesim.tf1.graphs import graph
     from placesim.tf1.importing import import_hook
-    from placesim.tf1.session import configuration
 
     import_hook.install()
     graph.set_script(str(script))
-    # what the process that this one was forked from may have begun: a default graph, the numbers of tensors and functions
-    graph.reset_default_graph()
-    tensor.restart_ids()
-    python_functions._numbers = itertools.count()
-    configuration.reset()
+    renew()
     graphs: list[Any] = []
     make = graph.Graph.__init__
 
