@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -38,6 +38,12 @@ def main(argv: list[str] | None = None) -> None:
     unittest.main(argv=argv)
 
 
+def _device(session: Any, use_gpu: bool, force_gpu: bool) -> Any:
+    if force_gpu:
+        return session.graph.device("/device:GPU:0")
+    return nullcontext() if use_gpu else session.graph.device("/device:CPU:0")
+
+
 class TestCase(unittest.TestCase):
     """A test case that begins with an empty default graph."""
 
@@ -60,8 +66,8 @@ class TestCase(unittest.TestCase):
     def session(
         self, graph: object = None, config: object = None, use_gpu: bool = True, force_gpu: bool = False
     ) -> Iterator[Any]:
-        """Context with a new session."""
-        with tf.Session(graph=graph, config=config) as opened:
+        """Context with a new session.  Without `use_gpu` nodes ask for the CPU; `force_gpu` makes them ask for a GPU."""
+        with self._new_session(graph, config, force_gpu) as opened, _device(opened, use_gpu, force_gpu):
             yield opened
 
     @contextmanager
@@ -70,9 +76,14 @@ class TestCase(unittest.TestCase):
     ) -> Iterator[Any]:
         """Context with the test's session, the same in all blocks."""
         if self._cached is None:
-            self._cached = tf.Session(graph=graph, config=config)
-        with self._cached.graph.as_default(), self._cached.as_default():
+            self._cached = self._new_session(graph, config, force_gpu)
+        with self._cached.graph.as_default(), self._cached.as_default(), _device(self._cached, use_gpu, force_gpu):
             yield self._cached
+
+    @staticmethod
+    def _new_session(graph: object, config: object, force_gpu: bool) -> Any:
+        """A session that allows another device than a node asks for, unless a GPU is wanted or `config` is given."""
+        return tf.Session(graph=graph, config=config or tf.ConfigProto(allow_soft_placement=not force_gpu))
 
     test_session = cached_session
 

@@ -62,6 +62,8 @@ class Strategy:
     """Whether batches of a dataset are divided among the replicas."""
     _default_device = ""
     """The task of the devices, if they name a job."""
+    averages_losses = False
+    """Whether optimizers divide a replica's loss by the number of replicas."""
 
     @property
     def extended(self) -> Strategy:
@@ -96,6 +98,15 @@ class Strategy:
             tf.device(self._default_device) if self._default_device else nullcontext(),
         ):
             yield self
+
+    @contextmanager
+    def averaged_losses(self) -> Iterator[None]:
+        """Context in which optimizers divide a replica's loss by the number of replicas, as estimators want it."""
+        self.averages_losses = True
+        try:
+            yield
+        finally:
+            self.averages_losses = False
 
     def _check(self) -> None:
         """Raise RuntimeError unless code runs between this strategy's replicas, or without a strategy."""

@@ -9,6 +9,18 @@ _EXPERIMENTAL = (
     "data.experimental.parse_example_dataset data.experimental.choose_from_datasets"
 )
 
+_IN_CONTRIB = (
+    "shuffle_and_repeat map_and_batch unbatch ignore_errors enumerate_dataset parallel_interleave group_by_window "
+    "bucket_by_sequence_length scan unique get_single_element dense_to_sparse_batch prefetch_to_device parse_example_dataset "
+    "choose_from_datasets"
+)
+"""Names that `tf.contrib.data` has as well as `tf.data.experimental`."""
+
+
+def _of_contrib(names: str) -> str:
+    return " ".join(f"contrib.data.{name}" for name in names.split())
+
+
 ROWS = {
     "types.type_specs": "TensorSpec SparseTensorSpec TypeSpec NoneTensorSpec",
     "data.datasets": "data.Dataset",
@@ -27,8 +39,8 @@ ROWS = {
         "data.AUTOTUNE data.INFINITE_CARDINALITY data.UNKNOWN_CARDINALITY data.experimental.AUTOTUNE "
         "data.experimental.INFINITE_CARDINALITY data.experimental.UNKNOWN_CARDINALITY"
     ),
-    "data.folding": "data.experimental.Counter=counter",
+    "data.folding": "data.experimental.Counter=counter contrib.data.Counter=counter",
     "data.sources": "data.experimental.RandomDataset=random_numbers",
-    "data.choices": "data.experimental.sample_from_datasets",
-    "data.experimental": _EXPERIMENTAL,
+    "data.choices": "data.experimental.sample_from_datasets contrib.data.sample_from_datasets",
+    "data.experimental": f"{_EXPERIMENTAL} {_of_contrib(_IN_CONTRIB)}",
 }

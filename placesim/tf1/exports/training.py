@@ -38,7 +38,7 @@ ROWS = {
         "train.limit_epochs train.input_producer train.string_input_producer train.range_input_producer "
         "train.slice_input_producer train.match_filenames_once io.match_filenames_once"
     ),
-    "training.servers": "train.Server",
+    "training.servers": "train.Server test.create_local_cluster",
     "training.watching_loops": "train.basic_train_loop train.checkpoints_iterator",
     "queues.accumulators": "ConditionalAccumulator ConditionalAccumulatorBase SparseConditionalAccumulator",
     "optimizers.sync_replicas": "train.SyncReplicasOptimizer",
@@ -46,7 +46,16 @@ ROWS = {
     "training.step_hooks": _hooks("SecondOrStepTimer LoggingTensorHook StopAtStepHook StepCounterHook GlobalStepWaiterHook"),
     "training.value_hooks": _hooks("NanTensorHook NanLossDuringTrainingError FinalOpsHook FeedFnHook"),
     "training.saving_hooks": _hooks("CheckpointSaverHook CheckpointSaverListener SummarySaverHook ProfilerHook"),
-    "training.estimator_specs": "estimator.ModeKeys estimator.EstimatorSpec",
+    "estimators.specs": "estimator.ModeKeys estimator.EstimatorSpec contrib.learn.ModeKeys=LearnModeKeys",
+    "estimators.run_config": "estimator.RunConfig contrib.learn.RunConfig",
+    "estimators.estimator": "estimator.Estimator",
+    "estimators.input_functions": "estimator.inputs.numpy_input_fn",
+    "estimators.tpu": " ".join(
+        f"{module}.tpu.{name}"
+        for module in ("estimator", "contrib")
+        for name in ["TPUEstimator", "TPUEstimatorSpec", "TPUConfig", "RunConfig", "InputPipelineConfig"]
+    ),
+    "estimators.train_and_evaluate": "estimator.TrainSpec estimator.EvalSpec estimator.train_and_evaluate",
     "training.scaffold": "train.Scaffold",
     "training.session_manager": "train.SessionManager",
     "training.session_creators": "train.SessionCreator train.ChiefSessionCreator train.WorkerSessionCreator",

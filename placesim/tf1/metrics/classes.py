@@ -6,7 +6,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import TensorLike
-from placesim.tf1.metrics.means import collected, matched, mean, metric_variable
+from placesim.tf1.metrics.means import across_replicas, collected, matched, mean, metric_variable
 from placesim.tf1.weights import remove_squeezable_dimensions
 
 
@@ -27,7 +27,7 @@ def mean_iou(
     with tf.variable_scope(name, "mean_iou", (predictions, labels, weights)):
         predictions.get_shape().assert_is_compatible_with(labels.get_shape())
         total, update = _confusions(labels, predictions, num_classes, weights)
-        return collected(_mean_over_unions(total), update, metrics_collections, updates_collections)
+        return collected(across_replicas(_mean_over_unions, total), update, metrics_collections, updates_collections)
 
 
 def _confusions(labels: TensorLike, predictions: TensorLike, num_classes: Any, weights: Any) -> tuple[Any, Any]:
@@ -79,7 +79,11 @@ def mean_per_class_accuracy(
             ones *= weights
         new_total = tf.scatter_add(total, labels, ones)
         new_count = tf.scatter_add(count, labels, right)
-        result = tf.reduce_mean(tf.div_no_nan(count, tf.maximum(total, 0)), name="mean_accuracy")
+
+        def mean_of_classes(count: Any, total: Any) -> Any:
+            return tf.reduce_mean(tf.div_no_nan(count, tf.maximum(total, 0)), name="mean_accuracy")
+
+        result = across_replicas(mean_of_classes, count, total)
         update = tf.div_no_nan(new_count, tf.maximum(new_total, 0), name="update_op")
         return collected(result, update, metrics_collections, updates_collections)
 
@@ -116,5 +120,5 @@ def mean_cosine_distance(
     products = tf.multiply(predictions, labels)
     cosines = tf.reduce_sum(products, axis=[dim], keepdims=True)
     found, update = mean(cosines, weights, None, None, name or "mean_cosine_distance")
-    distance, updated = tf.subtract(1.0, found), tf.subtract(1.0, update)
+    distance, updated = across_replicas(lambda one: tf.subtract(1.0, one), found), tf.subtract(1.0, update)
     return collected(distance, updated, metrics_collections, updates_collections)

@@ -16,8 +16,26 @@ _COLLECTIONS = ["local_variables", "metric_variables"]
 
 
 def metric_variable(shape: list[int], dtype: DTypeLike, name: str) -> Any:
-    """Make a local variable of zeros in the current name scope."""
-    return create_variable(lambda: tf.zeros(shape, dtype), trainable=False, collections=_COLLECTIONS, name=name)
+    """Make a local variable of zeros in the current name scope; each replica of a strategy has its own part of the sum."""
+    return create_variable(
+        lambda: tf.zeros(shape, dtype),
+        trainable=False,
+        collections=_COLLECTIONS,
+        name=name,
+        synchronization=tf.VariableSynchronization.ON_READ,
+        aggregation=tf.VariableAggregation.SUM,
+    )
+
+
+def across_replicas(make: Callable[..., Any], *values: Any) -> Any:
+    """`make(*values)`, once for all replicas of a strategy: variables are then sums over the replicas."""
+    context = tf.distribute.get_replica_context()
+    return context.merge_call(lambda _, *grouped: make(*grouped), values)
+
+
+def read_across_replicas(variable: Any) -> Any:
+    """The value of a variable; in replicas the sum of its parts."""
+    return tf.distribute.get_replica_context().merge_call(lambda strategy, one: strategy.read_var(one), (variable,))
 
 
 def matched(predictions: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]:
@@ -72,11 +90,13 @@ def _running_mean(
     new_sum = tf.assign_add(variables[0], added[0])
     with tf.control_dependencies([after]):
         new_count = tf.assign_add(variables[1], added[1])
+
     # if the sum of weights is negative, the mean is 0
-    result, update = (
-        tf.div_no_nan(part, tf.maximum(count, 0), name=word)
-        for part, count, word in ((*variables, "value"), (new_sum, new_count, "update_op"))
-    )
+    def quotient(part: Any, count: Any, word: str) -> Any:
+        return tf.div_no_nan(part, tf.maximum(count, 0), name=word)
+
+    result = across_replicas(lambda part, count: quotient(part, count, "value"), *variables)
+    update = quotient(new_sum, new_count, "update_op")
     return collected(result, update, metrics_collections, updates_collections)
 
 
@@ -167,7 +187,7 @@ mean_squared_error = _mean_of(
 def _root_mean_square(labels: Any, predictions: Any, weights: Any, name: str | None) -> tuple[Any, Any]:
     predictions, labels, weights = matched(predictions, labels, weights)
     square, update = mean_squared_error(labels, predictions, weights, name=name or "root_mean_squared_error")
-    return tf.sqrt(square), tf.sqrt(update)
+    return across_replicas(tf.sqrt, square), tf.sqrt(update)
 
 
 root_mean_squared_error = _metric(
@@ -209,7 +229,7 @@ def _count(values: TensorLike, weights: TensorLike) -> tuple[Any, Any]:
         with tf.control_dependencies((assert_rank_in(weights, (0, tf.rank(values))),)):
             weights = tf.cast(weights, tf.float32)
             values = tf.multiply(values, weights)
-    return tf.identity(count), tf.assign_add(count, tf.reduce_sum(values))
+    return read_across_replicas(count), tf.assign_add(count, tf.reduce_sum(values))
 
 
 true_positives = _counter("true_positives", True, True)
@@ -226,7 +246,9 @@ def _share(word: str, count_wrong: Callable[..., tuple[Any, Any]], doc: str) -> 
             predictions, labels, weights = matched(tf.cast(predictions, tf.bool), tf.cast(labels, tf.bool), weights)
             right, right_update = true_positives(labels, predictions, weights)
             wrong, wrong_update = count_wrong(labels, predictions, weights)
-            return _ratio(right, wrong, "value"), _ratio(right_update, wrong_update, "update_op")
+            return across_replicas(lambda one, other: _ratio(one, other, "value"), right, wrong), _ratio(
+                right_update, wrong_update, "update_op"
+            )
 
     return _metric(word, doc, share)
 

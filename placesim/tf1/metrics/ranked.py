@@ -8,7 +8,7 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
-from placesim.tf1.metrics.means import collected, metric_variable
+from placesim.tf1.metrics.means import across_replicas, collected, metric_variable
 from placesim.tf1.sets import set_difference, set_intersection, set_size
 from placesim.tf1.sparse.values import SparseTensor, convert_to_tensor_or_sparse_tensor
 from placesim.tf1.weights import assert_broadcastable, broadcast_weights
@@ -108,7 +108,7 @@ def _share_of_best(word: str, wrong: str, doc: str) -> Callable[..., tuple[Any, 
             predicted = tf.cast(predictions_idx, tf.int64)
             right, right_update = _counted("true_positive", labels, predicted, k, class_id, weights)
             other, other_update = _counted(wrong, labels, predicted, k, class_id, weights)
-            result = tf.divide(right, tf.add(right, other), name=scope)
+            result = across_replicas(lambda *counts: tf.divide(counts[0], tf.add(*counts), name=scope), right, other)
             update = tf.divide(right_update, tf.add(right_update, other_update), name="update")
         return collected(result, update, metrics_collections, updates_collections)
 
@@ -176,7 +176,7 @@ def average_precision_at_k(
             with tf.name_scope(None, "total", (precision,)) as total_scope:
                 total = metric_variable([], tf.float64, total_scope)
                 total_update = tf.assign_add(total, tf.reduce_sum(precision, name="batch_total"), name="update")
-            result = tf.div_no_nan(total, most, name="mean")
+            result = across_replicas(lambda *sums: tf.div_no_nan(*sums, name="mean"), total, most)
             update = tf.div_no_nan(total_update, most_update, name=inner)
             return collected(result, update, metrics_collections, updates_collections)
 

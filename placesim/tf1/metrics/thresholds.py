@@ -7,7 +7,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import TensorLike
-from placesim.tf1.metrics.means import collected, matched, metric_variable
+from placesim.tf1.metrics.means import across_replicas, collected, matched, metric_variable, read_across_replicas
 from placesim.tf1.weights import broadcast_weights
 
 _EPSILON = 1e-7
@@ -66,7 +66,11 @@ def _both(
     values: Counts, updates: Counts, found: Callable[[Counts, str], Any], collections: tuple[Any, Any]
 ) -> tuple[Any, Any]:
     """A metric, computed from the counts before a step and from those after it."""
-    return collected(found(values, "value"), found(updates, "update_op"), *collections)
+    if len(values) == 1:
+        result = read_across_replicas(*values.values())
+    else:
+        result = across_replicas(lambda *counts: found(dict(zip(values, counts, strict=True)), "value"), *values.values())
+    return collected(result, found(updates, "update_op"), *collections)
 
 
 def _between(count: int) -> list[float]:
@@ -171,9 +175,7 @@ def _at_thresholds(word: str, scope: str, wanted: str, found: Callable[[Counts, 
 
 def _counted(count: str) -> Callable[..., tuple[Any, Any]]:
     word = _WORDS[count]
-    return _at_thresholds(
-        word, word, count, lambda counts, end: tf.identity(counts[count]) if end == "value" else counts[count]
-    )
+    return _at_thresholds(word, word, count, lambda counts, end: counts[count])
 
 
 true_positives_at_thresholds, false_negatives_at_thresholds = _counted("tp"), _counted("fn")

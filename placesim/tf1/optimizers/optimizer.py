@@ -68,6 +68,9 @@ class Optimizer(Updates):
         if callable(loss) and not isinstance(loss, Tensor):
             message = "`loss` as a function is for eager execution and gradient tapes. Give the loss as a tensor"
             raise NotImplementedError(f"tf.train.Optimizer.compute_gradients: {message}; `convert` takes any GraphDef.")
+        mode = current_mode()
+        if mode is not None and mode.strategy.averages_losses and mode.strategy.num_replicas_in_sync > 1:
+            loss = loss * (1.0 / mode.strategy.num_replicas_in_sync)
         if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
             kinds = "Optimizer.GATE_NONE, Optimizer.GATE_OP, Optimizer.GATE_GRAPH"
             raise ValueError(f"gate_gradients must be one of: {kinds}.  Not {gate_gradients}")

@@ -16,7 +16,7 @@ from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.queues.queues import QueueBase
 from placesim.tf1.session import watching
-from placesim.tf1.session.stacks import RunningSession
+from placesim.tf1.session.stacks import FeedDict, RunningSession
 from placesim.tf1.types.read_only import read_only
 
 
@@ -244,7 +244,7 @@ class QueueRunner:
             # one step records what each thread would do, so no thread runs
             with watching.background_steps():
                 for op in self._enqueue_ops:
-                    sess.run(op)
+                    sess.run(op, self._feeds(op))
             start, coord = False, None
         found = [
             threading.Thread(target=self._run, args=(sess, op, coord), name=name(self._name, op.name))
@@ -262,6 +262,10 @@ class QueueRunner:
                 thread.start()
         return found
 
+    def _feeds(self, enqueue_op: Any) -> FeedDict | None:
+        """Feeds of the next run of an enqueue op."""
+        return None
+
     def _run(self, sess: RunningSession, enqueue_op: Any, coord: Coordinator) -> None:
         if not watching.computes_steps():
             return
@@ -269,7 +273,7 @@ class QueueRunner:
         try:
             while coord is None or not coord.should_stop():
                 try:
-                    sess.run(enqueue_op)
+                    sess.run(enqueue_op, self._feeds(enqueue_op))
                 except self._closed_types:
                     with self._lock:
                         self._runs[sess] -= 1

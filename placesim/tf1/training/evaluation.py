@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -82,6 +83,8 @@ def evaluate_once(
         for hook in hooks:
             if isinstance(hook, StopAfterNEvalsHook):
                 hook._set_evals_completed_tensor(completed)
+    tf.logging.info(f"Starting evaluation at {time.strftime('%Y-%m-%dT%H:%M:%S')}")
+    began = time.time()
     final = tf.train.FinalOpsHook(final_ops, final_ops_feed_dict)
     creator = tf.train.ChiefSessionCreator(
         scaffold=scaffold, checkpoint_filename_with_path=checkpoint_path, master=master, config=config
@@ -89,4 +92,6 @@ def evaluate_once(
     with tf.train.MonitoredSession(session_creator=creator, hooks=[*hooks, final]) as session:
         while eval_ops is not None and not session.should_stop():
             session.run(eval_ops, feed_dict)
+    tf.logging.info(f"Inference Time : {time.time() - began:0.5f}s")
+    tf.logging.info(f"Finished evaluation at {time.strftime('%Y-%m-%d-%H:%M:%S')}")
     return final.final_ops_values

@@ -51,7 +51,7 @@ class _Cluster:
 
         from placesim.studies.simulation.program_sessions import open_machine
 
-        sizes = [(job, max(self.spec.task_indices(job)) + 1) for job in self.spec.jobs]
+        sizes = [(job, len(tasks)) for job in self.spec.jobs if (tasks := self.spec.job_tasks(job))]
         opened = open_machine(
             replace(config, master=task),
             machine.options,
@@ -129,6 +129,19 @@ class Server:
             "run that one (what tells it its task follows `--`)"
         )
         raise SystemExit(0)
+
+
+def create_local_cluster(
+    num_workers: int, num_ps: int, protocol: str = "grpc", worker_config: Any = None, ps_config: Any = None
+) -> tuple[list[Server], list[Server]]:
+    """Servers of the workers, and of the parameter servers, of a new cluster."""
+    jobs = {"worker": num_workers, "ps": num_ps}
+    spec = ClusterSpec({job: [f"localhost:{next(_free_ports)}" for _ in range(count)] for job, count in jobs.items()})
+    workers, servers = (
+        [Server(spec, job, index, protocol, config) for index in range(jobs[job])]
+        for job, config in (("worker", worker_config), ("ps", ps_config))
+    )
+    return workers, servers
 
 
 def _has_free_port(spec: ClusterSpec) -> bool:

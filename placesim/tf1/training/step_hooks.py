@@ -125,7 +125,7 @@ class LoggingTensorHook(SessionRunHook):
             if self._formatter:
                 tf.logging.info(self._formatter(values))
                 return
-            shown = ", ".join(f"{tag} = {values[tag]}" for tag in self._order)
+            shown = ", ".join(f"{tag} = {values[tag]!s}" for tag in self._order)
         if seconds is None:
             tf.logging.info("%s", shown)
         else:
@@ -215,7 +215,7 @@ class StepCounterHook(SessionRunHook):
             if self._timer.should_trigger_for_step(step):
                 seconds, passed = self._timer.update_last_triggered_step(step)
                 if seconds is not None and passed is not None:
-                    report_rate(self._summary_writer, self._tag, passed / seconds, step)
+                    self._report(passed / seconds, step)
         if seen == self._last_seen:
             tf.logging.log_first_n(
                 tf.logging.WARN,
@@ -227,6 +227,10 @@ class StepCounterHook(SessionRunHook):
                 self._last_seen,
             )
         self._last_seen = seen
+
+    def _report(self, rate: float, step: int) -> None:
+        """Tell the steps of a second."""
+        report_rate(self._summary_writer, self._tag, rate, step)
 
 
 def report_rate(writer: FileWriter | None, tag: str, rate: float, step: int) -> None:

@@ -1,4 +1,4 @@
-"""Purposes and results of a model function of `tf.estimator`; there are no estimators that call it."""
+"""Purposes and results of a model function of `tf.estimator`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.training.scaffold import Scaffold
 
 
 class ModeKeys:
@@ -15,6 +16,14 @@ class ModeKeys:
     TRAIN = "train"
     EVAL = "eval"
     PREDICT = "infer"
+
+
+class LearnModeKeys:
+    """`tf.contrib.learn.ModeKeys`: the same purposes, under that module's names."""
+
+    TRAIN = ModeKeys.TRAIN
+    EVAL = ModeKeys.EVAL
+    INFER = ModeKeys.PREDICT
 
 
 class _Fields(NamedTuple):
@@ -26,7 +35,7 @@ class _Fields(NamedTuple):
     export_outputs: Mapping[str, Any] | None
     training_chief_hooks: tuple[Any, ...]
     training_hooks: tuple[Any, ...]
-    scaffold: object
+    scaffold: Any
     evaluation_hooks: tuple[Any, ...]
     prediction_hooks: tuple[Any, ...]
 
@@ -57,5 +66,5 @@ class EstimatorSpec(_Fields):
         chief, training, evaluation, prediction = (tuple(one or ()) for one in hooks)
         return super().__new__(
             cls, mode, {} if predictions is None else predictions, loss, train_op, eval_metric_ops or {}, export_outputs,
-            chief, training, scaffold, evaluation, prediction,
+            chief, training, scaffold or Scaffold(), evaluation, prediction,
         )  # fmt: skip

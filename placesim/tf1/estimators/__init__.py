@@ -1,0 +1,1 @@
+"""`tf.estimator`: model functions that are trained and evaluated by monitored sessions."""
