@@ -30,7 +30,7 @@ def renew() -> None:
 def run_in_fork(command: Sequence[str], path: str | Path, timeout: float | None) -> int:
     """The exit code of a script's process, in place of `scripts._run`; its prints are lost, and no time limits it."""
     assert timeout is None, path
-    _import_api()
+    import_api()
     child = os.fork()
     if not child:
         _run(command[command.index(scripts._PACKAGE_PARENT) + 1 :])
@@ -38,12 +38,31 @@ def run_in_fork(command: Sequence[str], path: str | Path, timeout: float | None)
 
 
 @cache
-def _import_api() -> None:
+def import_api() -> None:
+    """Import once, before processes are forked, what most scripts need."""
     import placesim.formats.script_graph
-    import placesim.tf1.gradients.registry
+    import placesim.ops.kernels.array.constants
+    import placesim.ops.kernels.math.reductions
+    import placesim.ops.kernels.random.distributions
+    import placesim.tf1.array.shaping
+    import placesim.tf1.control_flow.tensor_arrays
+    import placesim.tf1.functions.branches
+    import placesim.tf1.functions.loops
+    import placesim.tf1.importing.import_hook
+    import placesim.tf1.math.elementwise
+    import placesim.tf1.optimizers.kinds
+    import placesim.tf1.random.drawing
+    import placesim.tf1.running.children
     import placesim.tf1.running.process
     import placesim.tf1.running.recorder
-    import placesim.tf1.session  # noqa: F401
+    import placesim.tf1.session
+    import placesim.tf1.variables.functions
+    import placesim.tf1.variables.initializers  # noqa: F401
+    from placesim.tf1.gradients.registry import built_in
+    from placesim.tf1.running.code_origin import is_users
+
+    built_in()
+    is_users(__file__)  # reads where Python's own files are
 
 
 def _run(arguments: Sequence[str]) -> NoReturn:
