@@ -120,7 +120,11 @@ def take_run(data: bytes | memoryview, number: int, position: int, end: int, spa
         size = data[position + 1]
         start = position + 2
         if size > 127:
-            size, start = read_varint(data, position + 1, end)
+            if start < end and data[start] < 128:
+                size += (data[start] << 7) - 128
+                start += 1
+            else:
+                size, start = read_varint(data, position + 1, end)
         if start + size > end:
             where = f"field {number} at byte {position} ends at byte {start + size}, past the end at {end}"
             raise WireError(f"truncated: {where}")

@@ -57,6 +57,20 @@ to 407 on RTX PRO 6000 of 600 W (zzc0721/torch-performance-test-data): 3.5 to 5.
 GeForce's tensor cores sum in float32 at half of their rate and stay below the limit: an RTX 4090 reaches 155 to 175 of 165
 TFLOP/s, an RTX 5090 220 to 240 of 210.
 """
+UNEVEN_GROUPS_SLOWDOWN = 1.3
+"""Factor for convolutions in uneven groups and their gradients in channels-first layout, on narrow tensor cores since Ampere.
+
+RegNet needs 1.2 to 1.7 on RTX 3090, RTX 5090 and RTX PRO 6000 with cuDNN 8.5 to 9, and 0.9 to 2.5 in training.
+"""
+UNEVEN_GRADIENT_SLOWDOWN = 8.5
+"""`UNEVEN_GROUPS_SLOWDOWN` for gradients in channels-last layout.
+
+In PyTorch's issue 70954, the author of timm finds that cuDNN is slow in this layout for groups of some widths, above all for
+networks with groups of a fixed width, such as RegNet.  The factor is the median of timm's training on an RTX 3090 with cuDNN
+8.3; single networks need 4 to 14.
+"""
+EVEN_GROUPS_SHARE = 0.6
+"""Time of convolutions in even groups in this layout, relative to products of the same sizes (ResNeXt on an RTX 3090)."""
 _FED_BYTES_PER_CLOCK = 2048
 """Operand bytes per clock for a multiprocessor whose tensor cores do 1,024 float16 operations per clock, as in V100."""
 _HALF_BYTES = 2
@@ -124,13 +138,47 @@ def uses_tensor_cores(work: Product, processor: Processor) -> bool:
     """Return whether tensor cores do the work. They need a supported arithmetic, and dimensions that are multiples of eight.
 
     Products of float64 have no such dimensions, and convolutions of float64 no kernels on tensor cores.  Nor have gradients of
-    grouped convolutions on narrow tensor cores: ResNeXt and RegNet train as if without them (RTX 3090 in NCHW, cuDNN 8.3).
+    grouped convolutions on narrow tensor cores: ResNeXt and RegNet train as if without them (RTX 3090 in NCHW, cuDNN 8.3).  Nor
+    has a convolution in uneven groups in channels-last layout: RegNet needs 2.6 times the time of tensor cores, between 1 and 6
+    (RTX 3090, cuDNN 8.5 and 9.1).
     """
     if work.arithmetic not in processor.tensor:
         return False
     if work.batch > 1 and work.family.endswith("gradient") and processor.has_narrow_tf32_cores:
         return False
+    if _lacks_quick_kernel(work, processor):
+        return False
     return work.family == "product" if work.arithmetic == "float64" else work.has_whole_octets
+
+
+def has_rare_kernel(work: Work, processor: Processor) -> bool:
+    """Return whether libraries have no quick kernel for this work, or only some of them.
+
+    This is so for all such kernels of a network or none, so that they deviate together.  Of float32, cuDNN has convolutions by
+    Fourier transforms since version 3, and Winograd's method for 5 by 5 since version 5.  GPUs before Volta were measured with
+    versions 2 to 7.
+    """
+    if not isinstance(work, Product):
+        return False
+    if work.is_transformed and processor.memory == "early":
+        return True
+    return _lacks_quick_kernel(work, processor)
+
+
+def _lacks_quick_kernel(work: Product, processor: Processor) -> bool:
+    """Return whether it is a convolution in uneven groups in channels-last layout, on narrow tensor cores since Ampere."""
+    return work.has_uneven_groups and not work.rearranged_bytes and processor.has_narrow_tf32_cores
+
+
+def _grouping_factor(work: Product, processor: Processor) -> float:
+    """Return the factor of the seconds of a convolution in groups, relative to products of the same sizes."""
+    if work.batch == 1 or work.family == "product" or not processor.has_narrow_tf32_cores:
+        return 1.0
+    if work.rearranged_bytes:
+        return UNEVEN_GROUPS_SLOWDOWN if work.has_uneven_groups else 1.0
+    if not work.has_uneven_groups:
+        return EVEN_GROUPS_SHARE
+    return UNEVEN_GRADIENT_SLOWDOWN if work.family.endswith("gradient") else 1.0
 
 
 def kernel_seconds(work: Work, processor: Processor, family: str) -> float:
@@ -141,6 +189,7 @@ def kernel_seconds(work: Work, processor: Processor, family: str) -> float:
     if isinstance(work, Product):
         if family == "tensor convolution forward":
             seconds *= processor.forward_share
+        seconds *= _grouping_factor(work, processor)
         rearranging = rearranged_passes(work, processor) * work.rearranged_bytes / machine.bandwidth
         return seconds + later_start(work, processor) + rearranging
     # the start is that of a GPU kernel; on a CPU, only the executor's dispatch counts

@@ -128,7 +128,8 @@ def _product(first: str, second: str, node: NodeShapes, processor: Processor) ->
     depth, rows = (left[-2], left[-1]) if node.attrs.get(first) else (left[-1], left[-2])
     columns = right[-2] if node.attrs.get(second) else right[-1]
     batch = prod(node.outputs[0][:-2])
-    product = matrix_product(batch, rows, columns, depth, arithmetic_of(node.dtype, processor), node.dtype.size)
+    contiguous = left[-1], right[-1], columns
+    product = matrix_product(batch, rows, columns, depth, arithmetic_of(node.dtype, processor), node.dtype.size, contiguous)
     return product._replace(crosswise=bool(node.attrs.get(first)) + (not node.attrs.get(second)))
 
 

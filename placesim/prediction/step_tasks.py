@@ -12,7 +12,7 @@ from placesim.ops.categories import FUNCTION_ENDS, HOST_TRANSFERS, RECEIVES, SEN
 from placesim.ops.kernels.cost_model import DISPATCH
 from placesim.prediction.calling_thread import passed_to_pool, uses_pool
 from placesim.prediction.collectives import TREE, group_members, hops_seconds, ring_hops, ring_order, tree_seconds
-from placesim.prediction.cost_formulas import Prediction, predict
+from placesim.prediction.cost_formulas import Prediction, has_rare_kernel, predict
 from placesim.prediction.host_costs import kernel_prediction
 from placesim.prediction.host_loads.rules import host_load
 from placesim.prediction.hosts import SHARE_SECONDS
@@ -36,7 +36,8 @@ class ExecutionCost(NamedTuple):
     If the resource is a GPU's stream, the host first takes `launch` seconds to launch the execution. `is_assumed` is set for a
     host with assumed figures. Only transfers have a `route` and `num_bytes`. A member of a ring has a `hop` instead, without
     inputs. `operations` are the floating-point operations on the device itself, and `peak_seconds` is their time at its peak
-    rate. A node of a host may occupy a calling thread (`caller`) instead of a thread of the pool.
+    rate. A node of a host may occupy a calling thread (`caller`) instead of a thread of the pool. `is_rare` is set for kernels
+    that deviate together, since a library has quick ones for all of them or none.
     """
 
     predicted: Prediction
@@ -50,6 +51,7 @@ class ExecutionCost(NamedTuple):
     peak_seconds: float = 0.0
     hop: LinkTransfer | None = None
     caller: int = NOWHERE
+    is_rare: bool = False
 
 
 class PlacedKernel(NamedTuple):
@@ -246,9 +248,8 @@ class StepCosts:
             if work is None:
                 return PlacedKernel(ExecutionCost(NOTHING, place.gpu.compute, place.host.dispatch), processor)
             launch = place.gpu.launch or place.host.launch
-            return PlacedKernel(
-                ExecutionCost(_predicted(site.name, work, processor), place.gpu.compute, launch), processor, work
-            )
+            cost = ExecutionCost(_predicted(site.name, work, processor), place.gpu.compute, launch)
+            return PlacedKernel(cost._replace(is_rare=has_rare_kernel(work, processor)), processor, work)
         return self._on_host(site, shapes, place, is_dispatched=is_dispatched)
 
     def _on_host(self, site: Site, shapes: NodeShapes, place: DevicePlace, *, is_dispatched: bool) -> PlacedKernel:

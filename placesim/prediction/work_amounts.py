@@ -8,7 +8,17 @@ from placesim.prediction.processors import Arithmetic
 
 Direction = Literal["forward", "input gradient", "filter gradient"]
 WINOGRAD_FILTER = 3
+HALF_FILTER_READS = 9
+"""Elements that the gradient of a depthwise filter in half precision reads, relative to the depthwise convolution.
+
+cuDNN adds up the pixels of each channel in many parts.  MobileNets that train in channels-last layout on an RTX 3090 (timm,
+cuDNN 8.3) need 6.5 to 12.
+"""
 _OCTET, _ROW_BYTES, _HALF_BYTES = 8, 16, 2
+_EVEN_GROUPS = 32
+"""Number of groups of ResNeXt, and of which the others' must be a multiple."""
+_EVEN_GRADIENT_WIDTH = 32
+"""Largest number of channels in such a group whose gradients have kernels of their own."""
 
 
 class Product(NamedTuple):
@@ -19,6 +29,8 @@ class Product(NamedTuple):
     - `has_whole_octets`: whether the dimensions that are contiguous in memory are multiples of eight, and of 16 bytes.
     - `rearranged_bytes`: bytes of images and results in channels-first layout; tensor cores need them converted.
     - `crosswise`: number of operands of a matrix product whose depth is not contiguous in memory.
+    - `has_uneven_groups`: whether the groups of a convolution are others than those that libraries have quick kernels for.
+    - `is_transformed`: whether only some libraries apply the filter with fewer multiplications, by Fourier transforms.
     """
 
     family: str
@@ -33,6 +45,8 @@ class Product(NamedTuple):
     has_whole_octets: bool = True
     rearranged_bytes: float = 0.0
     crosswise: int = 0
+    has_uneven_groups: bool = False
+    is_transformed: bool = False
 
     @property
     def operations(self) -> float:
@@ -92,11 +106,22 @@ class RecurrentLayer(NamedTuple):
 Work = Product | StreamedBytes | Rows | RecurrentLayer
 
 
-def matrix_product(batch: int, rows: int, columns: int, depth: int, arithmetic: Arithmetic, element_bytes: float) -> Product:
-    """Return the work of `batch` matrix products `[rows, depth] @ [depth, columns]`."""
+def matrix_product(
+    batch: int,
+    rows: int,
+    columns: int,
+    depth: int,
+    arithmetic: Arithmetic,
+    element_bytes: float,
+    contiguous: tuple[int, ...] = (),
+) -> Product:
+    """Return the work of `batch` matrix products `[rows, depth] @ [depth, columns]`.
+
+    `contiguous`: sizes of the dimensions that are contiguous in memory, of operands and result; if empty, columns and depth.
+    """
     moved = element_bytes * batch * (rows * depth + depth * columns + rows * columns)
     whole = max(_OCTET, int(_ROW_BYTES / element_bytes))
-    octets = columns % whole == 0 and depth % whole == 0
+    octets = all(size % whole == 0 for size in contiguous or (columns, depth))
     return Product("product", batch, rows, columns, depth, arithmetic, element_bytes, float(moved), has_whole_octets=octets)
 
 
@@ -133,6 +158,8 @@ class Convolution(NamedTuple):
             return Rows("depthwise filter gradient of planes", self.filters * taps, pixels, element_bytes)
         family = "depthwise convolution of planes" if are_planes else "depthwise convolution"
         read = (images * (self.filters // self.channels) if direction == "input gradient" else results) * taps
+        if direction == "filter gradient" and element_bytes <= _HALF_BYTES and not has_channels_apart:
+            read *= HALF_FILTER_READS
         return StreamedBytes(family, element_bytes * (images + results + self.filters * taps), float(read))
 
     def work(
@@ -160,4 +187,15 @@ class Convolution(NamedTuple):
         family = f"convolution {direction}"
         sizes = (self.groups, rows, columns, depth)
         rearranged = element_bytes * (images + pixels * self.filters) if has_channels_apart else 0.0
-        return Product(family, *sizes, arithmetic, element_bytes, float(moved), winograd, octets, rearranged)
+        product = Product(family, *sizes, arithmetic, element_bytes, float(moved), winograd, octets, rearranged)
+        is_transformed = min(self.filter_height, self.filter_width) > WINOGRAD_FILTER and phases == 1
+        return product._replace(
+            has_uneven_groups=self.groups > 1 and not self._has_even_groups(direction), is_transformed=is_transformed
+        )
+
+    def _has_even_groups(self, direction: Direction) -> bool:
+        """Return whether the groups are like ResNeXt's: a multiple of 32, with a power of two channels and filters each."""
+        widths = self.channels // self.groups, self.filters // self.groups
+        is_power = all(width & (width - 1) == 0 for width in widths)
+        is_narrow = direction == "forward" or max(widths) <= _EVEN_GRADIENT_WIDTH
+        return self.groups % _EVEN_GROUPS == 0 and is_power and is_narrow

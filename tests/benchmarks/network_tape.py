@@ -418,20 +418,28 @@ class Tape:
         """Of the last axis, with results of the type of parameters, cast for the product that reads them.
 
         PyTorch's kernel converts from half to float32 itself; a cast moves as many bytes.  It has no such kernel for bfloat16,
-        whose numbers are cast before and whose gradients after (`softmax` in PyTorch's `SoftMax.cpp`).
+        whose numbers are cast before and whose gradients after (`softmax` in PyTorch's `SoftMax.cpp`).  The gradient has two
+        kernels: PyTorch multiplies gradients and results first (`softmax_backward_cuda_out` in its `SoftMax.cu`).
         """
         used, kept = x.dtype, self.numerics.parameters
         if (used, kept) == ("half", "float32"):
             made = Tensor(self._add("Cast", "softmax", [x.name], {"DstT": kept}), x.dims, kept)
 
             def gradient(dy: str) -> str:
-                return self._add("Mul", "softmax_gradient", [self._add("Cast", "cast_gradient", [dy], {"DstT": used}), x.name])
+                products = self._add("Mul", "softmax_products", [dy, made.name])
+                return self._add(
+                    "Mul", "softmax_gradient", [self._add("Cast", "cast_gradient", [products], {"DstT": used}), x.name]
+                )
 
             return self.cast(self._record(made, lambda dy: self._give(x, lambda: gradient(dy))), used)
         x = self.cast(x, kept)
         made = Tensor(self._add("Softmax", "softmax", [x.name]), x.dims, kept)
-        back = lambda dy: self._give(x, lambda: self._add("Mul", "softmax_gradient", [dy, made.name]))  # noqa: E731
-        return self.cast(self._record(made, back), used)
+
+        def backward(dy: str) -> None:
+            products = self._add("Mul", "softmax_products", [dy, made.name])
+            self._give(x, lambda: self._add("Mul", "softmax_gradient", [products, made.name]))
+
+        return self.cast(self._record(made, backward), used)
 
     def layer_normalization(self, x: Tensor) -> Tensor:
         """Of the last axis, computed in the type of parameters."""

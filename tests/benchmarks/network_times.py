@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import cache
+from math import hypot, sqrt
 from typing import NamedTuple
 
 from placesim.formats.sources.loading import load
@@ -31,7 +32,8 @@ class NetworkTime(NamedTuple):
     """A row, and what was predicted of it in seconds.
 
     `below` and `above`: deviations of the step if its kernels deviate independently, which `deviation_scale` multiplies;
-    `lowest` and `highest`: with all kernels at an end of their intervals, beyond which the interval of the step never goes.
+    `lowest` and `highest`: with all kernels at an end of their intervals, beyond which the scale never leads; `board`: the
+    deviation beside it.
     """
 
     row: NetworkRow
@@ -42,6 +44,7 @@ class NetworkTime(NamedTuple):
     above: float
     lowest: float
     highest: float
+    board: float = 0.0
 
     @property
     def measured(self) -> float:
@@ -60,11 +63,14 @@ class NetworkTime(NamedTuple):
     def deviation(self) -> float:
         """The scale from which on the interval holds the measurement, if it may go beyond the extremes."""
         away = self.measured - self.seconds
-        return away / self.above if away > 0 else -away / self.below
+        beside_board = sqrt(max(0.0, away**2 - self.board**2))
+        return beside_board / (self.above if away > 0 else self.below)
 
     def is_within_scale(self, scale: float) -> bool:
         """Whether the interval would hold the measurement with this scale."""
-        return self.deviation <= scale and self.lowest <= self.measured <= self.highest
+        low = self.seconds - hypot(min(scale * self.below, self.seconds - self.lowest), self.board)
+        high = self.seconds + hypot(min(scale * self.above, self.highest - self.seconds), self.board)
+        return low <= self.measured <= high
 
 
 def predict_networks(rows: Sequence[NetworkRow]) -> list[NetworkTime]:
@@ -115,7 +121,8 @@ def network_seconds(step: Sequence[Execution], model: GpuModel) -> tuple[float, 
     simulated = SimulatedStep(step, placed, machine)
     (low, high), (below, above) = simulated.extremes, simulated.independent_shares()
     seconds = simulated.seconds
-    return seconds, *simulated.interval, below * (seconds - low), above * (high - seconds), low, high
+    deviations = below * (seconds - low), above * (high - seconds)
+    return seconds, *simulated.interval, *deviations, low, high, simulated.board_deviation
 
 
 # --- TensorFlow's page: several GPUs from one ---------------------------------------------------------------------------

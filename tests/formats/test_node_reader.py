@@ -52,7 +52,10 @@ def _node(rng: random.Random) -> bytes:
         else:
             value.value.tensor.int_val.append(rng.choice([0, 5, 300]))
         entries = [kind, value] if rng.random() < 0.8 else [value, kind]
+    entries[:0] = [_labelled(rng, key) for key in ("_class", "_class", "s") if rng.random() < 0.2]
     written = [entry.SerializeToString(deterministic=True) for entry in entries]
+    if rng.random() < 0.3:
+        written = written[1:] + written[:1]
     outline = message_class("NodeOutline")(name=name, op=op, input=inputs, device=device, attr=written)
     data = bytes(outline.SerializeToString())
     more = [
@@ -64,6 +67,9 @@ def _node(rng: random.Random) -> bytes:
         message_field(4, b"/cpu:0"),
         number_field(9, 7),
     ]
+    label = message_field(1, message_field(2, rng.choice([b"loc:@a", b"loc:@b"])))
+    more += [message_field(5, message_field(1, b"_class") + message_field(2, label + number_field(9, 7)))]
+    more += [message_field(7, b"\x08\x03"), message_field(5, written[0]) if written else b""]
     more += [message_field(5, struct.pack("<f", 1.5)), message_field(2, b"Sub"), bytes([6 << 3 | BYTES, 0])]
     data += rng.choice(more) if rng.random() < 0.2 else b""
     if rng.random() < 0.05:
@@ -72,6 +78,17 @@ def _node(rng: random.Random) -> bytes:
         position = rng.randrange(len(data))
         data = data[:position] + bytes([rng.randrange(256)]) + data[position + 1 :]
     return data
+
+
+def _labelled(rng: random.Random, key: str) -> Any:
+    """An attr of texts: mostly one colocation label, at times several, a long one, or bytes that look like an attr's."""
+    entry = message_class("AttrEntry")(key=key)
+    texts = [rng.choice(["loc:@a", "loc:@layer/B", "loc:@é", "x" * rng.choice([112, 113, 114, 130]), ""]).encode()]
+    other = message_class("AttrEntry")(key="_class")
+    other.value.list.s.append(b"loc:@a")
+    texts += [message_field(5, other.SerializeToString()), b"loc:@c"] if rng.random() < 0.1 else []
+    entry.value.list.s.extend(texts[: rng.choice([1, 1, 2, 3])])
+    return entry
 
 
 def _read_all(reader: NodeReader, nodes: list[bytes]) -> list[Any]:

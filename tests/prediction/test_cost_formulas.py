@@ -13,9 +13,13 @@ from placesim.machine.gpu_models import GPU_MODELS, GpuFigures, GpuModel
 from placesim.prediction import cost_formulas
 from placesim.prediction.cost_constants import RowsConstants, StepsConstants, StreamConstants, TiledConstants
 from placesim.prediction.cost_formulas import (
+    EVEN_GROUPS_SHARE,
     START_DEVIATION_SECONDS,
     TF32_START_SECONDS,
+    UNEVEN_GRADIENT_SLOWDOWN,
+    UNEVEN_GROUPS_SLOWDOWN,
     ProcessorFigures,
+    has_rare_kernel,
     kernel_seconds,
     machine_of,
     peak_rate,
@@ -314,7 +318,7 @@ def test_gradients_of_grouped_convolutions_have_no_narrow_tensor_cores() -> None
     grouped = IMAGES._replace(groups=2)
     families = {
         name: [
-            work_family(sizes.work(direction, "float16", 2), gpu_processor(GPU_MODELS[name]))
+            work_family(sizes.work(direction, "float16", 2, has_channels_apart=True), gpu_processor(GPU_MODELS[name]))
             for sizes in (IMAGES, grouped)
             for direction in get_args(Direction)
         ]
@@ -324,6 +328,55 @@ def test_gradients_of_grouped_convolutions_have_no_narrow_tensor_cores() -> None
     narrow = [f"tensor {name}" for name in names]
     assert families["GeForce RTX 3090"] == [*narrow, narrow[0], *names[1:]]
     assert families["A100-SXM4-40GB"] == [f"wide tensor {name}" for name in names] * 2
+
+
+def _grouped_factors(sizes: Convolution, name: str) -> list[float]:
+    """The seconds in each direction with channels last, relative to the formula for products of these sizes."""
+    gpu, factors = gpu_processor(GPU_MODELS[name]), []
+    for direction in get_args(Direction):
+        work = sizes.work(direction, "float16", 2)
+        family = work_family(work, gpu)
+        alone = tiled_seconds(TILED[family], machine_of(work, gpu), *work.load())
+        share = gpu.forward_share if family == "tensor convolution forward" else 1.0
+        factors.append(kernel_seconds(work, gpu, family) / (share * alone))
+    return factors
+
+
+def test_uneven_groups_in_the_last_axis_take_longer_and_even_ones_less() -> None:
+    """On narrow tensor cores since Ampere; gradients of wide groups are uneven, too, and forward has no tensor cores then."""
+    even = Convolution(32, 512, 14, 14, 512, 3, 3, 1, 1, 14, 14, 32)
+    uneven, wide = even._replace(groups=16), even._replace(channels=2048, filters=2048)
+    for sizes, expected in (
+        (even, [EVEN_GROUPS_SHARE] * 3),
+        (uneven, [1.0, UNEVEN_GRADIENT_SLOWDOWN, UNEVEN_GRADIENT_SLOWDOWN]),
+        (wide, [EVEN_GROUPS_SHARE, UNEVEN_GRADIENT_SLOWDOWN, UNEVEN_GRADIENT_SLOWDOWN]),
+    ):
+        assert _grouped_factors(sizes, "GeForce RTX 3090") == pytest.approx(expected)
+        assert _grouped_factors(sizes, "A100-SXM4-40GB") == pytest.approx([1.0] * 3)
+    rtx, forward = gpu_processor(GPU_MODELS["GeForce RTX 3090"]), uneven.work("forward", "float16", 2)
+    assert (work_family(forward, rtx), has_rare_kernel(forward, rtx)) == ("convolution forward", True)
+    assert not has_rare_kernel(even.work("forward", "float16", 2), rtx)
+
+
+def test_uneven_groups_of_planes_take_a_little_longer() -> None:
+    even = Convolution(32, 512, 14, 14, 512, 3, 3, 1, 1, 14, 14, 32)
+    gpu = gpu_processor(GPU_MODELS["GeForce RTX 3090"])
+    for direction in get_args(Direction):
+        work = even.work(direction, "float16", 2, has_channels_apart=True)._replace(rearranged_bytes=1e-3)
+        family = work_family(work, gpu)
+        slow = kernel_seconds(work._replace(has_uneven_groups=True), gpu, family)
+        assert slow == pytest.approx(UNEVEN_GROUPS_SLOWDOWN * kernel_seconds(work, gpu, family))
+
+
+def test_filters_of_five_pixels_have_quick_kernels_in_some_early_libraries_only() -> None:
+    gpu = gpu_processor(GPU_MODELS["Tesla P100-PCIE-16GB"])
+    small, wide = (Convolution(8, 64, 28, 28, 64, side, side, 1, 1, 28, 28) for side in (3, 5))
+    strided = wide._replace(stride_height=2, stride_width=2, out_height=14, out_width=14)
+    found = [has_rare_kernel(sizes.work("forward", "float32", 4), gpu) for sizes in (small, wide, strided)]
+    assert found == [False, True, False]
+    assert not has_rare_kernel(wide.work("forward", "float32", 4), CPU)
+    for name in ("Tesla T4", "Tesla V100-SXM2-16GB", "GeForce RTX 3090"):
+        assert not has_rare_kernel(wide.work("forward", "float32", 4), gpu_processor(GPU_MODELS[name]))
 
 
 LOADS: list[tuple[Work, float, Callable[[ProcessorFigures], float]]] = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -11,7 +11,16 @@ from placesim.core.dtypes import BFLOAT16, DOUBLE, FLOAT, HALF, INT32, QINT8, QU
 from placesim.machine.gpu_models import GPU_MODELS
 from placesim.prediction.node_work import NodeShapes, arithmetic_of, node_work
 from placesim.prediction.processors import gpu_processor
-from placesim.prediction.work_amounts import Convolution, Product, RecurrentLayer, Rows, StreamedBytes, Work
+from placesim.prediction.work_amounts import (
+    HALF_FILTER_READS,
+    Convolution,
+    Direction,
+    Product,
+    RecurrentLayer,
+    Rows,
+    StreamedBytes,
+    Work,
+)
 
 K80 = gpu_processor(GPU_MODELS["Tesla K80"])
 A100 = gpu_processor(GPU_MODELS["A100-SXM4-40GB"])
@@ -196,6 +205,18 @@ def test_a_product_knows_its_bytes_and_whether_its_sides_come_in_eights() -> Non
         assert found == Product("product", 6, 5, columns, depth, "float32", 4, moved, has_whole_octets=octets)
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "octets"),
+    [(16, 24, 32, True), (16, 24, 35, True), (17, 24, 32, False), (16, 25, 32, False)],
+)
+def test_a_product_of_a_transposed_matrix_has_octets_of_its_rows(rows: int, columns: int, depth: int, octets: bool) -> None:
+    # both operands are [depth, ...] in memory, so the depth need not be a multiple of eight: the gradient of weights
+    shapes: list[Dims] = [(depth, rows), (depth, columns)]
+    found = work_of("MatMul", shapes, [(rows, columns)], {"transpose_a": True, "transpose_b": False})
+    assert isinstance(found, Product)
+    assert found.has_whole_octets == octets
+
+
 IMAGES, FILTERS, RESULTS = (2, 9, 12, 16), (3, 4, 16, 24), (2, 5, 4, 24)
 STRIDED = {"data_format": "NHWC", "strides": (1, 2, 3, 1)}
 PIXELS, CONVOLVED = 2 * 5 * 4, 4.0 * (2 * 9 * 12 * 16 + 3 * 4 * 16 * 24 + 2 * 5 * 4 * 24)
@@ -280,3 +301,26 @@ def test_an_lstms_gradient_is_recurrent() -> None:
     shapes = [(), (20, 8, 32), (8, 64), (8, 48), (96, 256), (64,), (64,), (64,), (256,)]
     found = work_of("BlockLSTMGrad", shapes, [(20, 8, 32)], dtype=HALF)
     assert found == RecurrentLayer("recurrent input gradient", 4, 48, 8, 20, "float16", 2)
+
+
+@pytest.mark.parametrize(
+    ("channels", "groups", "forward", "gradient"),
+    [(128, 32, True, True), (1024, 32, True, True), (2048, 32, True, False), (2048, 64, True, True),
+     (1536, 32, False, False), (512, 16, False, False), (512, 1, True, True)],
+)  # fmt: skip
+def test_even_groups_are_like_those_of_resnext(channels: int, groups: int, forward: bool, gradient: bool) -> None:
+    made = Convolution(1, channels, 8, 8, channels, 3, 3, 1, 1, 8, 8, groups)
+    evens = [not made.work(direction, "float16", 2).has_uneven_groups for direction in get_args(Direction)]
+    assert evens == [forward, gradient, gradient]
+
+
+def test_the_gradient_of_a_depthwise_filter_reads_more_in_half_precision_with_channels_last() -> None:
+    made = Convolution(2, 16, 8, 8, 16, 3, 3, 1, 1, 8, 8, 16)
+    reads = [
+        work.placed
+        if isinstance(work := made.depthwise_work("filter gradient", size, has_channels_apart=apart), StreamedBytes)
+        else 0
+        for size, apart in ((2, False), (2, True), (4, False), (4, True))
+    ]
+    once = 2 * 8 * 8 * 16 * 9
+    assert reads == [HALF_FILTER_READS * once, once, once, 0]

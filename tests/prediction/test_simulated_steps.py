@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import hypot
 from typing import Any
 
 import pytest
@@ -15,7 +16,13 @@ from placesim.machine.timelines.trace_events import Arrow, Count, TraceSlice, Tr
 from placesim.prediction.cost_formulas import machine_of, predict, start_seconds
 from placesim.prediction.hosts import Host
 from placesim.prediction.processors import gpu_processor
-from placesim.prediction.simulated_steps import DEVIATION_SCALE, RECENT_DEVIATION_SCALE, SimulatedStep, deviation_scale
+from placesim.prediction.simulated_steps import (
+    BOARD_DEVIATION,
+    DEVIATION_SCALE,
+    RECENT_DEVIATION_SCALE,
+    SimulatedStep,
+    deviation_scale,
+)
 from placesim.prediction.spans import BeginCause, PathSpan, step_spans
 from placesim.prediction.step_tasks import StepCosts
 from placesim.prediction.time_breakdown import COMPUTE, LAUNCH, TRANSFER, TimeStudy
@@ -145,8 +152,9 @@ def test_bounds_and_interval_are_those_of_the_tasks(step: TimeStudy) -> None:
     slow = {run.node: run.high - run.seconds for run in step.nodes}
     fast = {run.node: run.seconds - run.low for run in step.nodes}
     on_path = ("s/a", "f", "s/b", "m")
-    assert step.step.high - END == pytest.approx(sum(slow[node] for node in on_path))
-    assert END - step.step.low == pytest.approx(sum(fast[node] for node in on_path))
+    board = BOARD_DEVIATION * 2 * KERNEL  # of both GPUs
+    assert step.step.high - END == pytest.approx(hypot(sum(slow[node] for node in on_path), board))
+    assert END - step.step.low == pytest.approx(hypot(sum(fast[node] for node in on_path), board))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +170,28 @@ def test_kernels_of_a_gpu_deviate_independently_and_equal_ones_together(ops: lis
     assert simulated.independent_shares() == pytest.approx((share, share))
     seconds, (low, high), reached = simulated.seconds, simulated.extremes, min(1.0, DEVIATION_SCALE * share)
     assert low < seconds < high
-    assert simulated.interval == pytest.approx((seconds - reached * (seconds - low), seconds + reached * (high - seconds)))
+    board = BOARD_DEVIATION * sum(run.seconds for run in simulated.nodes() if run.stream == "GPU:0 compute")
+    assert 0 < board < BOARD_DEVIATION * seconds
+    shorter, longer = hypot(reached * (seconds - low), board), hypot(reached * (high - seconds), board)
+    assert simulated.interval == pytest.approx((seconds - shorter, seconds + longer))
+
+
+def test_kernels_that_a_library_has_all_or_none_of_deviate_together() -> None:
+    """Convolutions of 5 by 5 of several sizes deviate as one kernel, those of 1 by 1 independently of each other."""
+    shares = []
+    for side in (1, 5):
+        nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [8, 32, 32, 64]}]
+        names = [f"n{number}" for number in range(4)]
+        for number, name in enumerate(names):
+            nodes.append(
+                {"op": "Placeholder", "name": f"f{number}", "dtype": "float32", "shape": [side, side, 64, 64 + number]}
+            )
+            attrs = {"strides": [1, 1, 1, 1], "padding": "SAME"}
+            nodes.append({"op": "Conv2D", "name": name, "inputs": ["x", f"f{number}"], "attrs": attrs, "device": "/gpu:0"})
+        step, machine = recorded({**GRAPH, "nodes": nodes, "fetch": names})
+        shares.append(SimulatedStep(step, StepCosts(machine).placed(step), machine).independent_shares())
+    assert shares[0] == pytest.approx((0.5, 0.5), rel=0.02)
+    assert shares[1] == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -172,6 +201,7 @@ def test_kernels_of_a_gpu_deviate_independently_and_equal_ones_together(ops: lis
         (["GeForce RTX 4090", "Tesla K80"], DEVIATION_SCALE),
         (["H100-SXM5-80GB"], DEVIATION_SCALE),
         (["Tesla T4"], DEVIATION_SCALE),
+        ([], 1.0),
     ],
 )
 def test_steps_of_recent_gpus_deviate_less(names: list[str], scale: float) -> None:

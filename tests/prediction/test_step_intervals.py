@@ -30,6 +30,16 @@ def test_no_scale_goes_beyond_the_extremes(measured: float, scale: float, expect
     assert timed("a", measured).is_within_scale(scale) is expected
 
 
+def test_a_board_deviates_beside_the_scale() -> None:
+    """3 and 4 s are 5 s together: a deviation of 13 s is one of 12 s beside the board's 5 s."""
+    assert timed("a", 113)._replace(board=5.0).deviation == pytest.approx(1.2)
+    assert timed("a", 104)._replace(board=5.0).deviation == 0.0
+    near = timed("a", 105)._replace(board=4.0)
+    assert (near.is_within_scale(0.31), near.is_within_scale(0.29)) == (True, False)
+    # the extremes bound the scale, not the board
+    assert timed("a", 141)._replace(board=10.0).is_within_scale(9)
+
+
 def test_four_of_five_devices_have_their_measurements_within_the_scale() -> None:
     many = [timed(device, 100 + 10 * number) for number, device in enumerate("abcde", 1) for _ in range(20)]
     assert deviation_scale(many) == 4.0

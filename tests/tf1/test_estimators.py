@@ -140,3 +140,19 @@ def test_a_tpu_is_not_there() -> None:
         tpu.TPUEstimator(model, config=tpu.RunConfig(), params={"batch_size": 1}, use_tpu=False)
     with pytest.raises(ValueError, match="does not include params"):
         tpu.TPUEstimator(lambda features: None, config=tpu.RunConfig(), use_tpu=False)
+
+
+def test_parameters_may_be_hparams(tmp_path: Path) -> None:
+    seen = []
+
+    def model(features: Any, labels: Any, mode: str, params: Any) -> Any:
+        seen.append((params.width, params.batch_size, params.use_tpu))
+        return tf.contrib.tpu.TPUEstimatorSpec(mode, predictions=features, loss=tf.constant(1.0), train_op=tf.no_op())
+
+    tpu = tf.contrib.tpu
+    params = tf.contrib.training.HParams(width=3)
+    config = tpu.RunConfig(model_dir=str(tmp_path))
+    estimator = tpu.TPUEstimator(model, config=config, params=params, use_tpu=False, predict_batch_size=2)
+    found = estimator.predict(lambda params: tf.data.Dataset.range(4).batch(params.batch_size), yield_single_examples=False)
+    assert [value.tolist() for value in found] == [[0, 1], [2, 3]]
+    assert seen == [(3, 2, False)]

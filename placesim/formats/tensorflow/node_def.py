@@ -15,7 +15,7 @@ from placesim.core.dtypes import DataType
 from placesim.core.protobuf_wire import BYTES, WireError, field_head, fields, message_field
 from placesim.formats.tensorflow.attr_value import LARGE_BYTES, UnrepresentableValue, read_entry, read_string, write_attr
 from placesim.formats.tensorflow.messages import Buffer, Message, UnknownFields, message_class, parse, parser, serialise
-from placesim.formats.tensorflow.node_parts import NUMBER_HEADS, Column, node_parts, split_runs
+from placesim.formats.tensorflow.node_parts import LABEL, NUMBER_HEADS, Column, node_parts, split_runs
 from placesim.formats.tensorflow.tensor_proto import raw_content, write_tensor
 from placesim.graph.graph import NodeColumns, NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, TensorValue
@@ -33,12 +33,16 @@ _FEW_NODES = 64
 
 
 class _NodeTemplate(NamedTuple):
-    """The common part of nodes whose bytes differ only in name and inputs, and in the number of the attr `tensor`, if any."""
+    """The common part of nodes whose bytes differ only in name and inputs.
+
+    They may also differ in the number of the attr `tensor`, and in a colocation label, which is attr number `label`.
+    """
 
     op: str
     device: str
     attrs: Attrs
     tensor: str = ""
+    label: int = -1
 
 
 _CONST_OF_NUMBER = "Const of a number"
@@ -60,6 +64,7 @@ class NodeReader:
         self._alike: dict[tuple[str, str], _NodeTemplate] = {}
         self._seen: set[tuple[str, str]] = set()
         self._texts: dict[str, str] = {"": ""}
+        self._labels: dict[str, tuple[str]] = {}
 
     def read_all(self, data: memoryview, spans: Sequence[int]) -> Iterator[NodeDef]:
         """Return an iterator over the consecutive NodeDefs in `data`; `spans` are their starts and ends. Raises WireError."""
@@ -77,7 +82,7 @@ class NodeReader:
         return self._read_alike(data, starts, ends)
 
     def _read_alike(self, data: memoryview, starts: Column, ends: Column) -> NodeColumns:
-        names, ops, inputs, rests, numbers = node_parts(data, starts, ends)
+        names, ops, inputs, rests, numbers, labels = node_parts(data, starts, ends)
         for row in numbers:
             ops[row] = _CONST_OF_NUMBER
         keys = list(zip(ops, rests, strict=True))
@@ -90,12 +95,16 @@ class NodeReader:
                 node, others[row] = self._read(data[starts[row] : ends[row]])
                 names[row], inputs[row], kinds[row] = node.name, node.inputs, _NodeTemplate(node.op, node.device, node.attrs)
                 self._learn(node, *keys[row], numbers.get(row))
-        ops, devices, shared, tensors = map(list, zip(*kinds, strict=True))
+        ops, devices, shared, tensors, places = map(list, zip(*kinds, strict=True))
         attrs = shared.copy()
+        for row in [row for row in labels if places[row] >= 0]:
+            items = list(shared[row].items())
+            label = self._labels.setdefault(labels[row], (labels[row],))
+            attrs[row] = dict([*items[: places[row]], ("_class", label), *items[places[row] :]])
         for row in [row for row, tensor in enumerate(tensors) if tensor]:
             # each constant has an array of its own, as the accounting of memory expects
             number = numbers[row] if row in numbers else _copied(shared[row][tensors[row]])
-            attrs[row] = {**shared[row], tensors[row]: number}
+            attrs[row] = {**attrs[row], tensors[row]: number}
         for row, kind in others.items():
             shared[row] = kind
         return NodeColumns(names, ops, inputs, devices, attrs, shared)
@@ -105,19 +114,24 @@ class NodeReader:
 
         With `number`, the node is a constant that ends in this number, and later constants may have other numbers.
         """
-        attrs = node.attrs
-        if not op or REST in attrs or len(self._seen) >= _MAX_CACHED:
+        if not op or len(self._seen) >= _MAX_CACHED:
             return
         if (op, rest) not in self._seen:
             self._seen.add((op, rest))
             return
-        written = rest.encode("latin-1") + (b"" if number is None else number.array.tobytes())
-        if not all(field.number in (_DEVICE, _ATTR) for field in fields(written)):
-            return
+        parts = [part.encode("latin-1") for part in rest.split(LABEL)]
+        if number is not None:
+            parts[-1] += number.array.tobytes()
+        if not all(map(_has_no_name, parts)) or (len(parts) > 1 and "_class" in rest):
+            return  # of two labels, the last one counts
+        attrs, place = node.attrs, -1
+        if len(parts) > 1:
+            place = list(attrs).index("_class")
+            attrs = {name: value for name, value in attrs.items() if name != "_class"}
         if number is None:
             held = [name for name, value in attrs.items() if isinstance(value, TensorValue)]
             if len(held) <= (node.op == "Const"):
-                self._alike[op, rest] = _NodeTemplate(node.op, node.device, attrs, "".join(held))
+                self._alike[op, rest] = _NodeTemplate(node.op, node.device, attrs, "".join(held), place)
             return
         tensor = next(reversed(list(attrs)), "")
         value = attrs.get(tensor)
@@ -125,9 +139,9 @@ class NodeReader:
             return
         # the number is the constant's value only if the attr, as written here, ends the node's bytes
         entry = message_field(_ATTR, write_entry(tensor, value))
-        if written.endswith(entry) and entry[: -value.dtype.size].endswith(NUMBER_HEADS[value.dtype]):
+        if parts[-1].endswith(entry) and entry[: -value.dtype.size].endswith(NUMBER_HEADS[value.dtype]):
             others = {name: other for name, other in attrs.items() if name != tensor}
-            self._alike[op, rest] = _NodeTemplate(node.op, node.device, others, tensor)
+            self._alike[op, rest] = _NodeTemplate(node.op, node.device, others, tensor, place)
 
     def read(self, data: Buffer) -> NodeDef:
         """Read a NodeDef. Raises WireError."""
@@ -203,6 +217,14 @@ class NodeReader:
         if entry.__class__ is bytes and len(entry) <= _CACHED_BYTES and not isinstance(found[1], TensorValue):
             self._entries[bytes(entry)] = found
         return found
+
+
+def _has_no_name(data: bytes) -> bool:
+    """Whether bytes are whole fields of a NodeDef other than its name, op and inputs."""
+    try:
+        return all(field.number >= _DEVICE for field in fields(data))
+    except WireError:
+        return False
 
 
 def _copied(value: TensorValue) -> TensorValue:

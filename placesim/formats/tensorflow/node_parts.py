@@ -6,6 +6,7 @@ parts of such nodes, in steps for all nodes of a block.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -25,21 +26,27 @@ _NAME_TAG, _OP_TAG, _INPUT_TAG = (number << 3 | BYTES for number in (1, 2, 3))
 _HEAD = 2
 """Size of a tag and a short length."""
 _SHORT = 127
-_MAX_NODE_BYTES = 512
-"""Maximum size of a node for this parser; larger nodes are rarely alike."""
+_MAX_NODE_BYTES, _MAX_REST_BYTES = 2048, 512
+"""Maximum size of a node for this parser, and of its attrs; larger nodes are rarely alike."""
 _RUN_BYTES = 1 << 20
 _PAD = bytes(_HEAD)
 """Padding after the last node, so that a tag can be read at its end."""
 _CONST = b"Const"
 NUMBER_HEADS = {dtype: field_head(value_field(dtype).number, dtype.size) for dtype in (FLOAT, DOUBLE)}
 """Bytes of a TensorProto before its only number."""
+LABEL = "\u0100"
+"""Stand-in for a colocation label in a rest; no byte is this character."""
+_class_keys = re.compile(rb"\n\x06_class\x12").finditer
+_LABEL_HEAD = b"*\0\n\x06_class\x12\0\n\0\x12\0"
+"""Bytes of an attr with a short colocation label before the label, with zeros for the four lengths."""
 
 
 class NodeParts(NamedTuple):
     """The parts of the nodes of a block, one row for each node. The op is empty if the node is not in the usual form.
 
     `rests` has the device and the attrs of each node, with each byte as a character. If a constant ends in a single number,
-    `numbers` has that number by row, and the number is not part of the rest.
+    `numbers` has that number by row, and the number is not part of the rest. If a node has one colocation label, `labels` has
+    the label by row, and the rest has `LABEL` in place of the attr.
     """
 
     names: list[str]
@@ -47,6 +54,7 @@ class NodeParts(NamedTuple):
     inputs: list[tuple[str, ...]]
     rests: list[str]
     numbers: dict[int, TensorValue]
+    labels: dict[int, str]
 
 
 def split_runs(spans: Sequence[int]) -> Iterator[tuple[Column, Column]]:
@@ -74,15 +82,23 @@ def node_parts(data: memoryview, starts: Column, ends: Column) -> NodeParts:
     op_end = _text_end(found, name_end, end, _OP_TAG, is_usual)
     input_row, input_start, input_end, rest = _inputs(found, np.where(is_usual, op_end, end), end)
     others = np.flatnonzero(found > _SHORT)
-    is_usual &= (rest <= end) & (np.searchsorted(others, start) == np.searchsorted(others, rest))
+    is_usual &= (rest <= end) & (end - rest <= _MAX_REST_BYTES)
+    is_usual &= np.searchsorted(others, start) == np.searchsorted(others, rest)
     numbers, rest_end = _numbers(found, np.flatnonzero(is_usual), op, op_end, rest, end)
+    rests, labels = _cut(text, rest, rest_end), {}
+    keys = np.fromiter((match.start() - _HEAD for match in _class_keys(chunk)), np.int64)
+    if keys.size:
+        for row, first, label, last in _labels(found, keys, others, start, np.where(is_usual, rest, end), rest_end):
+            labels[row] = text[label:last]
+            rests[row] = text[rest[row] : first] + LABEL + text[last : rest_end[row]]
     counts = np.bincount(input_row, minlength=len(start)).tolist()
     return NodeParts(
         _cut(text, name, name_end),
         _cut(text, op, np.where(is_usual, op_end, op)),
         in_tuples(_cut(text, input_start, input_end), counts),
-        _cut(text, rest, rest_end),
+        rests,
         numbers,
+        labels,
     )
 
 
@@ -139,3 +155,25 @@ def _numbers(
         numbers |= zip(fits.tolist(), map(TensorValue, repeat(dtype), map(np.array, values)), strict=True)
         rest_end[fits] = number[fits]
     return numbers, rest_end
+
+
+def _labels(
+    found: Bytes, first: Column, others: Column, start: Column, rest: Column, rest_end: Column
+) -> Iterator[tuple[int, int, int, int]]:
+    """Return the rows with short ASCII colocation labels, and the start of its attr, its own start and its end.
+
+    `first` has the starts of attrs that seem to be labels, and `others` the bytes that are not ASCII.
+    """
+    row = np.searchsorted(start, first, "right") - 1
+    is_good = (first >= rest[row]) & (first + len(_LABEL_HEAD) <= rest_end[row])
+    row, first = row[is_good], first[is_good]
+    label = first + len(_LABEL_HEAD)
+    head = found[first[:, None] + np.arange(len(_LABEL_HEAD))].astype(np.int64)
+    lengths = [index for index, byte in enumerate(_LABEL_HEAD) if not byte]
+    last = label + head[:, lengths[-1]]
+    # each length reaches to the end of the label
+    is_good = (head[:, lengths] == last[:, None] - first[:, None] - 1 - np.array(lengths)).all(1) & (last <= rest_end[row])
+    is_good &= (last - first <= _SHORT) & (np.searchsorted(others, label) == np.searchsorted(others, last))
+    head[:, lengths] = 0
+    is_good &= (head == np.frombuffer(_LABEL_HEAD, np.uint8)).all(1)
+    return zip(*(column[is_good].tolist() for column in (row, first, label, last)), strict=True)

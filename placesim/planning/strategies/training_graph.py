@@ -171,14 +171,16 @@ def find_held_variables(graph: Graph, node: Node) -> Iterator[Node]:
 # --- loss -----------------------------------------------------------------------------------------------------------
 
 
-def _find_loss(graph: Graph, backward: Iterable[Node]) -> TensorRef:
-    """Return the output of the last forward node that has a gradient."""
+def _find_loss(graph: Graph, backward: Sequence[Node]) -> TensorRef:
+    """Return the output of the last forward node that has a gradient, or the sum of several such nodes."""
     differentiated = {node.id: node for node in (find_forward_node(graph, node) for node in backward) if node is not None}
     inner = {source for node in differentiated.values() for source in node.input_nodes}
     before = {node.id for node in _ancestors(graph, inner)}
     last = [node for node in differentiated.values() if node.id not in before and not is_gradient_name(node.name)]
     # unread results of a loop, such as the final state of a network, have gradients, too
     last = [node for node in last if node.op not in EXITS] or last
+    if len(last) > 1:
+        last = _find_sums(graph, last, backward) or last
     if len(last) == 1:
         return TensorRef(last[0].id, 0)
     if not last:
@@ -190,6 +192,31 @@ def _find_loss(graph: Graph, backward: Iterable[Node]) -> TensorRef:
         "a graph that already has towers cannot get more: write it with one tower",
     )
     raise error
+
+
+def _find_sums(graph: Graph, losses: Sequence[Node], backward: Sequence[Node]) -> list[Node]:
+    """Return the last sums of losses that share one initial gradient.
+
+    Addition gives its gradient to each term as it is. So a sum has no gradient node of its own, and the gradients of its terms
+    read the same tensor.
+    """
+    terms = {node.id for node in losses}
+    initial = {
+        source
+        for node in backward
+        if (forward := find_forward_node(graph, node)) is not None and forward.id in terms
+        for source in node.input_nodes
+        if is_gradient_name(graph.nodes[source].name) and find_forward_node(graph, graph.nodes[source]) is None
+    }
+    if len(initial) > 1:
+        return []
+    sums = dict.fromkeys(terms)
+    for number in graph.runtime_order():
+        node = graph.nodes[number]
+        if has_trait(node.op, Trait.ADDS) and node.input_nodes and sums.keys() >= set(node.input_nodes):
+            sums[number] = None
+    summed = {source for number in sums for source in graph.nodes[number].input_nodes if source in sums}
+    return [graph.nodes[number] for number in sums if number not in summed]
 
 
 # --- the replicated part and the batch ------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.ops.kernels.blocks.epilogues import Finish, offered
-from placesim.ops.kernels.blocks.work_parts import even_parts, shares
+from placesim.ops.kernels.blocks.epilogues import Finish, nothing_follows, offer
+from placesim.ops.kernels.blocks.work_parts import even_parts, piece, shares
 from placesim.ops.kernels.kernel import Trait
 from placesim.ops.process.intra_op_threads import spread
 from placesim.runtime.executors.program import Instruction, Program
@@ -33,7 +33,7 @@ PART_BYTES = 1 << 20
 """Bytes of a part of a tensor, small enough to stay in a processor's cache while all ops of a group are applied."""
 SHARED_BYTES = 1 << 22
 """Minimum bytes of a tensor whose parts several threads share; for a smaller one, waking a thread costs more than it saves."""
-ROW = 1 << 13
+ROW = 1 << 14
 """Minimum elements of an operand: one row of channels is repeated to this size, so that a ufunc processes several rows."""
 
 
@@ -120,8 +120,11 @@ class FusionGroup:
 
         def lead() -> None:
             self._done = 0
-            with offered(self._begin):
+            offer(self._begin)
+            try:
                 step()
+            finally:
+                offer(nothing_follows)
             value = self._store[self._head]
             if value is not self._begun:
                 _finish_all(self._begin(value), value, self._done)
@@ -188,7 +191,7 @@ def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
         return _along_rows(in_place, flat, value.shape[-1])
     if follower.operand is None:
         return lambda part: in_place(flat[part], out=flat[part])
-    if not isinstance(operand, np.ndarray | np.generic) or operand.dtype != value.dtype or operand.ndim > value.ndim:
+    if not isinstance(operand, (np.ndarray, np.generic)) or operand.dtype != value.dtype or operand.ndim > value.ndim:
         return None
     is_first = follower.side == 0
     if op == "BiasAdd" and (value.ndim < 2 or operand.shape != value.shape[-1:]):
@@ -214,16 +217,17 @@ def _along_rows(function: Callable[..., object], flat: Tensor, channels: int) ->
 
 def _with_row(ufunc: np.ufunc, flat: Tensor, row: Tensor, is_first: bool) -> Apply:
     """Return a function that applies a ufunc to a tensor and a `row` with one number per channel."""
-    rows = np.empty((ceil(ROW / len(row)), len(row)), row.dtype)
+    rows = np.empty((piece(len(flat) // len(row), ceil(ROW / len(row))), len(row)), row.dtype)
     rows[...] = row
     several = rows.reshape(-1)  # as `np.tile` makes it, in a third of the time
+    length = len(several)
 
     def apply(part: slice) -> None:
-        rest = (part.stop - part.start) % len(several)
-        middle = part.stop - rest
-        _onto(ufunc, flat[part.start : middle].reshape(-1, len(several)), several, is_first)
-        if rest:
-            _onto(ufunc, flat[middle : part.stop], several[:rest], is_first)
+        mine = flat[part]
+        if rest := len(mine) % length:
+            _onto(ufunc, mine[-rest:], several[:rest], is_first)
+            mine = mine[:-rest]
+        _onto(ufunc, mine.reshape(-1, length), several, is_first)
 
     return apply
 
@@ -231,6 +235,6 @@ def _with_row(ufunc: np.ufunc, flat: Tensor, row: Tensor, is_first: bool) -> App
 def _onto(ufunc: np.ufunc, mine: Tensor, other: Any, is_first: bool) -> None:
     """Compute a ufunc in the memory of `mine`, which is its first operand if `is_first`."""
     if is_first:
-        ufunc(mine, other, out=mine)
+        ufunc(mine, other, mine)
     else:
-        ufunc(other, mine, out=mine)
+        ufunc(other, mine, mine)

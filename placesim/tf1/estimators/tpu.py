@@ -204,11 +204,16 @@ class TPUEstimator(estimator.Estimator):
                 collections=[GraphKeys.GLOBAL_VARIABLES, GraphKeys.GLOBAL_STEP],
             )  # fmt: skip
 
-    def _call_params(self, mode: str) -> dict[str, Any]:
-        """The parameters of a function's call."""
-        found = {**self.params, "use_tpu": False}
-        if (size := self._batch_sizes[mode]) is not None:
-            found[_BATCH_SIZE] = size
+    def _call_params(self, mode: str) -> Any:
+        """The parameters of a function's call: those of the script, which may be `HParams`, and the estimator's own."""
+        found, size = self.params, self._batch_sizes[mode]
+        for name, value in (("use_tpu", False), *([] if size is None else [(_BATCH_SIZE, size)])):
+            if not hasattr(found, "add_hparam"):
+                found[name] = value
+            elif name in found:
+                found.set_hparam(name, value)
+            else:
+                found.add_hparam(name, value)
         return found
 
     def _call_input_fn(self, input_fn: Callable[..., Any], mode: str, input_context: Any = None) -> Any:

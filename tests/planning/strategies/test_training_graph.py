@@ -145,6 +145,27 @@ def test_a_graph_with_other_than_one_training_is_refused() -> None:
     assert "name the tensors that hold the batch with --split" in refused([constant, W, Y, LOSS, TRAIN])
 
 
+def test_a_sum_of_losses_is_one_loss_though_it_has_no_gradient_of_its_own(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        """
+import tensorflow as tf
+x = tf.placeholder(tf.float32, [4, 2], name="x")
+w = tf.Variable([[1.0], [2.0]], name="w")
+y = tf.matmul(x, w)
+terms = [tf.reduce_mean(y * 3.0, name="one"), tf.reduce_mean(tf.square(y), name="two"), tf.reduce_mean(y, name="three")]
+loss = tf.add(terms[0] + terms[1], terms[2], name="all")
+(gradient,) = tf.gradients(loss, [w])  # not grouped, as `minimize` does it
+tf.train.GradientDescentOptimizer(0.1).apply_gradients([(gradient, w)], name="train")
+""",
+        encoding="utf-8",
+    )
+    file = load(script).file
+    assert file is not None
+    training = rewrite_training(file, Strategy(replicas=2)).training
+    assert training.graph.nodes[training.loss.node].name == "all"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("fed", "is_scalar"), [("True", True), ("[True]", False)])
 def test_a_placeholder_of_unknown_rank_is_no_batch_if_a_scalar_is_fed(tmp_path: Path, fed: str, is_scalar: bool) -> None:

@@ -6,8 +6,7 @@ The executor offers an epilogue (`runtime/executors/fusion.py`); a kernel that w
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from placesim.ops.kernels.kernel import Tensor
 
@@ -28,14 +27,9 @@ def nothing_follows(output: Tensor) -> Finish:
     return leave
 
 
-@contextmanager
-def offered(begin: Begin) -> Iterator[None]:
-    """Context in which the first kernel of this thread that calls `taken` gets the epilogue."""
+def offer(begin: Begin) -> None:
+    """Offer an epilogue to the first kernel of this thread that calls `taken`; `nothing_follows` withdraws an offer."""
     _local.begin = begin
-    try:
-        yield
-    finally:
-        _local.begin = nothing_follows
 
 
 def taken() -> Begin:

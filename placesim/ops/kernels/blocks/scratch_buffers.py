@@ -33,14 +33,15 @@ def scratch(name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> Tensor:
 def padded_scratch(shape: Sequence[int], inside: Sequence[slice], dtype: np.dtype[Any]) -> Tensor:
     """Array that is zero outside of `inside`; the caller fills all of `inside`. Valid until the next call in this thread.
 
-    `inside` has a slice for each axis but the last.  Most calls repeat the previous arguments, and need not clear the margins.
+    `inside` has a slice for each axis but the last, and no margin along the first.  Most calls repeat the previous arguments,
+    and need not clear the margins.
     """
     region = scratch("padded", shape, dtype)
     layout = [*shape, dtype, *inside]
     if _local.__dict__.get("layout") == layout and region.nbytes <= LARGEST_KEPT_BYTES:
         return region
     # only the margins are cleared, since the caller writes all elements inside
-    for axis, part in enumerate(inside):
+    for axis, part in enumerate(inside[1:], 1):
         everywhere = (slice(None),) * axis
         region[(*everywhere, slice(0, part.start))] = 0
         region[(*everywhere, slice(part.stop, None))] = 0

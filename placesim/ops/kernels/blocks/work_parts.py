@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from math import ceil
 
 BLOCK_BYTES = 1 << 21
@@ -20,6 +21,13 @@ def even_parts(total: int, count: int, start: int = 0) -> Iterator[slice]:
     for number in range(count):
         # the multiplication distributes the remainder evenly
         yield slice(start + total * number // count, start + total * (number + 1) // count)
+
+
+@lru_cache(maxsize=1024)
+def piece(total: int, longest: int) -> int:
+    """Length of equal pieces of `total` elements, at most `longest`; a nearby divisor of `total` is preferred."""
+    fewest = ceil(total / longest)
+    return next((total // count for count in range(fewest, 2 * fewest) if total % count == 0), longest)
 
 
 def shares(wanted: int) -> int:

@@ -6,13 +6,13 @@ The split depends only on the shapes, so that rounding is the same for any numbe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, prod
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from placesim.ops.kernels.blocks.epilogues import Begin, Finish, leave, nothing_follows
-from placesim.ops.kernels.blocks.work_parts import even_parts, shares_within
+from placesim.ops.kernels.blocks.work_parts import even_parts, piece, shares_within
 from placesim.ops.kernels.kernel import Tensor
 from placesim.ops.process.intra_op_threads import spread
 
@@ -133,7 +133,7 @@ def _add_up(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:
 def multiply_part(output: Tensor, left: Tensor, right: Tensor) -> None:
     """Compute a part in one thread, as several small products if one matrix is long and the other thin."""
     if output.ndim == left.ndim == 2 and _is_thin(output.size, left.shape[1]):
-        length = _piece(len(right), SMALL_PRODUCT // output.size)
+        length = piece(len(right), SMALL_PRODUCT // output.size)
         whole = len(right) // length * length
         pieces = left[:, :whole].reshape(len(left), -1, length).swapaxes(0, 1)
         np.matmul(pieces, right[:whole].reshape(-1, length, right.shape[1])).sum(axis=0, dtype=output.dtype, out=output)
@@ -142,19 +142,13 @@ def multiply_part(output: Tensor, left: Tensor, right: Tensor) -> None:
         return
     thin = BROAD_MATRIX if len(right) <= FEW_TERMS or output.shape[-1] <= FEW_ROWS else THIN_MATRIX
     if left.ndim == right.ndim == 2 and right.size <= thin and output.size * len(right) > SMALL_PRODUCT:
-        length, right = _piece(len(left), max(1, SMALL_PRODUCT // right.size)), np.ascontiguousarray(right)
+        length, right = piece(len(left), max(1, SMALL_PRODUCT // right.size)), np.ascontiguousarray(right)
         whole = len(left) // length * length
         np.matmul(left[:whole].reshape(-1, length, len(right)), right, out=output[:whole].reshape(-1, length, right.shape[1]))
         if whole == len(left):
             return
         left, output = left[whole:], output[whole:]
     np.matmul(left, right, out=output)
-
-
-def _piece(total: int, longest: int) -> int:
-    """Length of equal pieces, at most `longest`; a nearby divisor of `total` is preferred."""
-    fewest = ceil(total / longest)
-    return next((total // count for count in range(fewest, 2 * fewest) if total % count == 0), longest)
 
 
 def _take(tensor: Tensor, axis: int, part: slice) -> Tensor:

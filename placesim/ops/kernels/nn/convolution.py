@@ -27,10 +27,14 @@ from placesim.ops.kernels.nn.windows import (
     check_padding,
     explicit_pairs,
     layout_of,
+    remembered,
     static_windows,
     windows_of,
 )
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, with_rank
+
+Shape = tuple[int, ...]
+Windows = tuple[SpatialWindow, ...]
 
 UNDILATED = "Current implementation does not yet support dilations in the batch and depth dimensions."
 UNDILATED_3D = "Current implementation does not yet support dilation rates in the batch and depth dimensions."
@@ -48,22 +52,9 @@ def convolve(inputs: Sequence[Tensor], attrs: Attrs, spatial: int) -> Sequence[T
     InvalidArgumentError.
     """
     tensor, filters = inputs
-    layout = layout_of(attrs["data_format"], spatial)
-    if spatial == 2:
-        _check_forward_attrs(attrs, layout)
-        _check_ranks_2d(tensor, filters, layout)
-    else:
-        _check_attrs_3d(attrs, layout)
-        _check_ranks_3d(tensor, filters, layout)
-    windows = _forward_windows(tensor, filters, attrs, layout)
-    shape = arrange(len(tensor), [window.outputs for window in windows], filters.shape[-1], layout) or ()
-    # TensorFlow returns an empty output before it checks for what the kernel does not support
-    if 0 in shape or (tensor.size == 0 and spatial == 2):
-        return (np.zeros(shape, tensor.dtype),)
-    if spatial == 2:
-        _check_launch_2d(attrs["data_format"], tensor, filters)
-    else:
-        _check_launch_3d(tensor, filters, attrs, layout)
+    windows, empty = (_check_2d if spatial == 2 else _check_3d)(tensor.shape, filters.shape, attrs)
+    if empty is not None:
+        return (np.zeros(empty, tensor.dtype),)
     return (correlate(tensor, filters, windows, taken()),)
 
 
@@ -87,12 +78,12 @@ def convolve_any(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     flat = tensor.reshape(prod(batch), *tensor.shape[batch_axes:])
     # an empty `dilations` means a dilation of 1 along each axis
     named = {**attrs, "data_format": data_format, "dilations": attrs["dilations"] or (1,) * (spatial + 2)}
-    _check_any(flat, filters, named, layout_of(data_format, spatial))
+    _check_any(flat.shape, filters.shape, named, layout_of(data_format, spatial))
     (output,) = convolve((flat, filters), named, spatial)
     return (output.reshape(*batch, *output.shape[1:]),)
 
 
-def _check_any(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: TensorLayout) -> None:
+def _check_any(dims: Shape, filters: Shape, attrs: Attrs, layout: TensorLayout) -> None:
     strides, rates = attrs["strides"], attrs["dilations"]
     unsupported = "Current implementation does not support {} in the batch and depth dimensions."
     check_entries(strides, "strides", layout.rank)
@@ -102,22 +93,51 @@ def _check_any(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: TensorLayo
         raise InvalidArgumentError(f"Dilation rates field must specify{layout.rank}dimensions")
     _check_steps(rates, layout, InvalidArgumentError(unsupported.format("dilation rates")), "Dilated rates")
     check_padding(attrs, layout)
-    if filters.size == 0:
+    if 0 in filters:
         raise InvalidArgumentError(EMPTY_FILTER)
-    depth, part = tensor.shape[layout.channel], filters.shape[-2]
+    depth, part = dims[layout.channel], filters[-2]
     if depth != part:
         raise InvalidArgumentError(f"Input depth must be equal to filter depth: {depth} vs {part}")
 
 
-def _forward_windows(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: TensorLayout) -> tuple[SpatialWindow, ...]:
-    return windows_of(
-        layout.pick(tensor.shape),
-        filters.shape[:-2],
+@remembered
+def _check_2d(dims: Shape, filters: Shape, attrs: Attrs) -> tuple[Windows, Shape | None]:
+    """(windows, the output's shape if it is empty) for an input and a filter of these shapes; see `convolve`."""
+    layout = layout_of(attrs["data_format"])
+    _check_forward_attrs(attrs, layout)
+    _check_ranks_2d(dims, filters, layout)
+    windows, shape = _forward_windows(dims, filters, attrs, layout)
+    # TensorFlow returns an empty output before it checks for what the kernel does not support
+    if 0 in shape or 0 in dims:
+        return windows, shape
+    _check_launch_2d(attrs["data_format"], dims, filters)
+    return windows, None
+
+
+@remembered
+def _check_3d(dims: Shape, filters: Shape, attrs: Attrs) -> tuple[Windows, Shape | None]:
+    """As `_check_2d`, for three spatial axes."""
+    layout = layout_of(attrs["data_format"], 3)
+    _check_attrs_3d(attrs, layout)
+    _check_ranks_3d(dims, filters, layout)
+    windows, shape = _forward_windows(dims, filters, attrs, layout)
+    if 0 in shape:
+        return windows, shape
+    _check_launch_3d(dims, filters, attrs, layout)
+    return windows, None
+
+
+def _forward_windows(dims: Shape, filters: Shape, attrs: Attrs, layout: TensorLayout) -> tuple[Windows, Shape]:
+    """(windows, the output's shape)."""
+    windows = windows_of(
+        layout.pick(dims),
+        filters[:-2],
         layout.pick(attrs["strides"]),
         layout.pick(attrs["dilations"]),
         attrs["padding"],
         explicit_pairs(attrs, layout) if "explicit_paddings" in attrs else (),
     )
+    return windows, arrange(dims[0], [window.outputs for window in windows], filters[-1], layout) or ()
 
 
 def outer_entries(values: Sequence[int], layout: TensorLayout) -> tuple[int, int]:
@@ -142,26 +162,26 @@ def _check_forward_attrs(attrs: Attrs, layout: TensorLayout) -> None:
     check_padding(attrs, layout)
 
 
-def _check_ranks_2d(tensor: Tensor, filters: Tensor, layout: TensorLayout) -> None:
-    if tensor.ndim != 4:
-        raise InvalidArgumentError(f"convolution input must be 4-dimensional: {format_dims(tensor.shape)}")
-    if filters.ndim != 4:
-        raise InvalidArgumentError(f"convolution filter must be 4-dimensional: {format_dims(filters.shape)}")
-    depth, part = tensor.shape[layout.channel], filters.shape[2]
+def _check_ranks_2d(dims: Shape, filters: Shape, layout: TensorLayout) -> None:
+    if len(dims) != 4:
+        raise InvalidArgumentError(f"convolution input must be 4-dimensional: {format_dims(dims)}")
+    if len(filters) != 4:
+        raise InvalidArgumentError(f"convolution filter must be 4-dimensional: {format_dims(filters)}")
+    depth, part = dims[layout.channel], filters[2]
     if part <= 0:
         raise InvalidArgumentError(f"filter depth must be stricly positive, got {part}")  # TensorFlow's spelling
     if depth % part != 0:
         raise InvalidArgumentError(f"input depth must be evenly divisible by filter depth: {depth} vs {part}")
 
 
-def _check_launch_2d(data_format: str, tensor: Tensor, filters: Tensor) -> None:
+def _check_launch_2d(data_format: str, dims: Shape, filters: Shape) -> None:
     if data_format != "NHWC":
         raise UnimplementedError(
             "The Conv2D op currently only supports the NHWC tensor format on the CPU. "
             f"The op was given the format: {data_format}"
         )
-    depth, (part, outputs) = tensor.shape[-1], filters.shape[-2:]
-    if filters.size == 0:
+    depth, (part, outputs) = dims[-1], filters[-2:]
+    if 0 in filters:
         raise InvalidArgumentError(EMPTY_FILTER)
     groups = depth // part
     if outputs % groups != 0 or outputs < groups:
@@ -176,26 +196,26 @@ def _check_attrs_3d(attrs: Attrs, layout: TensorLayout) -> None:
     _check_steps(attrs["dilations"], layout, InvalidArgumentError(UNDILATED_3D), "Dilated rates")
 
 
-def _check_ranks_3d(tensor: Tensor, filters: Tensor, layout: TensorLayout) -> None:
-    if tensor.ndim != 5:
+def _check_ranks_3d(dims: Shape, filters: Shape, layout: TensorLayout) -> None:
+    if len(dims) != 5:
         raise InvalidArgumentError("input must be 5-dimensional")
-    if filters.ndim != 5:
+    if len(filters) != 5:
         raise InvalidArgumentError("filter must be 5-dimensional")
-    depth, part = tensor.shape[layout.channel], filters.shape[-2]
+    depth, part = dims[layout.channel], filters[-2]
     if part <= 0:
         raise InvalidArgumentError("filter_depth must be non-zero")
     if depth % part != 0:
         raise InvalidArgumentError(f"Input depth must be evenly divisible by filter depth: {depth} vs {part}")
-    if filters.size == 0:
+    if 0 in filters:
         raise InvalidArgumentError(EMPTY_FILTER)
 
 
-def _check_launch_3d(tensor: Tensor, filters: Tensor, attrs: Attrs, layout: TensorLayout) -> None:
+def _check_launch_3d(dims: Shape, filters: Shape, attrs: Attrs, layout: TensorLayout) -> None:
     if layout.channel == 1:
         raise InvalidArgumentError("CPU implementation of Conv3D currently only supports the NHWC tensor format.")
     if any(rate != 1 for rate in attrs["dilations"]):
         raise InvalidArgumentError("CPU implementation of Conv3D currently only supports dilated rates of 1.")
-    depth, part = tensor.shape[-1], filters.shape[-2]
+    depth, part = dims[-1], filters[-2]
     if depth != part:
         raise InvalidArgumentError(f"Number of channels in filter ({part}) must match last dimension of input ({depth})")
 

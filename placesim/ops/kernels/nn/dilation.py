@@ -117,8 +117,8 @@ def _windows(tensor: Tensor, filters: Tensor, attrs: Attrs) -> tuple[SpatialWind
         raise InvalidArgumentError("Input stride (atrous rate) field must specify 4 dimensions")
     if not rates[0] == rates[3] == 1:
         raise UnimplementedError("Rate is only supported across spatial dimensions.")
-    check_image(tensor)
-    check_filter(filters, 3, tensor.shape[3])
+    check_image(tensor.shape)
+    check_filter(filters.shape, 3, tensor.shape[3])
     return tuple(_window(tensor.shape[a], filters.shape[a - 1], strides[a], rates[a], attrs["padding"]) for a in (1, 2))
 
 

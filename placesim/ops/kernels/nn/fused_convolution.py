@@ -41,13 +41,13 @@ def convolve_padded(inputs: Sequence[Tensor], attrs: Attrs, is_resized: bool) ->
     check_entries(strides, "strides", 4)
     if not strides[0] == strides[3] == 1:
         raise InvalidArgumentError(UNSTRIDED)
-    check_image(tensor)
+    check_image(tensor.shape)
     if tensor.size == 0:
         raise InvalidArgumentError("Input tensor can't be empty")
     if is_resized:
         tensor = resize(tensor, inputs[1], attrs["resize_align_corners"])
     padded = mirror(tensor, paddings, attrs["mode"])
-    check_filter(filters, 4, padded.shape[3])
+    check_filter(filters.shape, 4, padded.shape[3])
     windows = windows_of(padded.shape[1:3], filters.shape[:2], strides[1:3], (1, 1), attrs["padding"])
     output = correlate(padded, filters, windows)
     if output.size == 0:

@@ -229,7 +229,7 @@ def normalize_globally(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
     t is `[batch, rows, columns, channels]`, the others are `[channels]`. Raises InvalidArgumentError for other shapes.
     """
     tensor, mean, variance, beta, gamma = inputs
-    check_image(tensor)
+    check_image(tensor.shape)
     _check_vectors((("mean", mean), ("var", variance), ("beta", beta), ("gamma", gamma)))
     for name, vector in (("means", mean), ("variance values", variance), ("beta values", beta), ("gamma values", gamma)):
         if len(vector) != tensor.shape[3]:
@@ -254,7 +254,7 @@ def normalize_globally_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[
     Raises InvalidArgumentError unless t and the gradients have four axes, and the others one.
     """
     tensor, mean, variance, gamma, grads = inputs
-    check_image(tensor)
+    check_image(tensor.shape)
     _check_vectors((("mean", mean), ("var", variance), ("gamma", gamma)))
     if grads.ndim != 4:
         raise InvalidArgumentError(f"out_backprop must be 4-dimensional{format_dims(grads.shape)}")

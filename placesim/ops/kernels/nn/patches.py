@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import lru_cache
 from math import ceil, prod
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ from placesim.ops.kernels.blocks.scratch_buffers import padded_scratch, scratch
 from placesim.ops.kernels.blocks.work_parts import even_parts, shares
 from placesim.ops.kernels.kernel import Tensor
 from placesim.ops.kernels.nn.windows import SpatialWindow
+
+Slices = tuple[slice, ...]
 
 
 class WindowBlock(NamedTuple):
@@ -81,22 +84,32 @@ def padded_region(tensor: Tensor, windows: Sequence[SpatialWindow], rows: slice)
 
     Without padding it is a view of `tensor`, else a scratch buffer.
     """
-    cells, inside, sizes = [slice(None)], [slice(0, len(tensor))], [len(tensor)]
-    for axis, window in enumerate(windows):
-        start, size = -window.before, window.extent
-        if axis == 0:
-            start, size = start + rows.start * window.stride, window.reach(rows.stop - rows.start)
-        first = min(max(start, 0), window.input)
-        last = max(min(start + size, window.input), first)
-        cells.append(slice(first, last))
-        inside.append(slice(max(first - start, 0), max(last - start, 0)))
-        sizes.append(size)
-    reached = tensor[tuple(cells)]
-    if reached.shape[:-1] == tuple(sizes):
+    cells, inside, sizes = _cells_under(tuple(windows), rows.start, rows.stop)
+    reached = tensor[cells]
+    if reached.shape[1:-1] == sizes:
         return reached
-    region = padded_scratch((*sizes, tensor.shape[-1]), inside, tensor.dtype)
-    region[tuple(inside)] = reached
+    region = padded_scratch((len(tensor), *sizes, tensor.shape[-1]), inside, tensor.dtype)
+    region[inside] = reached
     return region
+
+
+@lru_cache(maxsize=1024)
+def _cells_under(windows: tuple[SpatialWindow, ...], start: int, stop: int) -> tuple[Slices, Slices, tuple[int, ...]]:
+    """(the input's cells under the rows `start` to `stop` of windows, their place among all cells, the number of all cells).
+
+    The slices are of the batch and the spatial axes, the numbers of the spatial axes; all cells are those with padding.
+    """
+    cells, inside, sizes = [slice(None)], [slice(None)], []
+    for axis, window in enumerate(windows):
+        first, size = -window.before, window.extent
+        if axis == 0:
+            first, size = first + start * window.stride, window.reach(stop - start)
+        reached = min(max(first, 0), window.input)
+        last = max(min(first + size, window.input), reached)
+        cells.append(slice(reached, last))
+        inside.append(slice(max(reached - first, 0), max(last - first, 0)))
+        sizes.append(size)
+    return tuple(cells), tuple(inside), tuple(sizes)
 
 
 def _copy_patches(region: Tensor, windows: Sequence[SpatialWindow], matrix: Tensor) -> None:

@@ -7,13 +7,16 @@ SAME puts the smaller half of an odd padding first (top, left).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, wraps
+from typing import Any, NamedTuple, TypeVar
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.kernel import Tensor, elements
+from placesim.ops.kernels.kernel import elements
 from placesim.ops.kernels.shapes import Dims, ShapeError, add_dims, divide_dim, format_dims, multiply_dims, subtract_dims
+
+Checked = TypeVar("Checked")
 
 UNSTRIDED = "Current implementation does not yet support strides in the batch and depth dimensions."
 
@@ -184,18 +187,36 @@ def check_entries(values: Sequence[int], field: str, axes: int) -> None:
         raise InvalidArgumentError(f"Sliding window {field} field must specify {axes} dimensions")
 
 
-def check_image(tensor: Tensor) -> None:
-    """Raises InvalidArgumentError unless the tensor has four axes (batch, rows, columns and channels in any order)."""
-    if tensor.ndim != 4:
-        raise InvalidArgumentError(f"input must be 4-dimensional{format_dims(tensor.shape)}")
+def remembered(check: Callable[..., Checked]) -> Callable[..., Checked]:
+    """Wrap a function of the shapes of a kernel's inputs, and last of its attrs, so that its results are cached.
+
+    The steps of a network repeat them, and the checks of a convolution take as long as a small matrix product.
+    """
+
+    @lru_cache(maxsize=1024)
+    def cached(attrs: tuple[tuple[str, Any], ...], *shapes: tuple[int, ...]) -> Checked:
+        return check(*shapes, dict(attrs))
+
+    @wraps(check)
+    def find(*arguments: Any) -> Checked:
+        *shapes, attrs = arguments
+        return cached(tuple(attrs.items()), *shapes)
+
+    return find
 
 
-def check_filter(filters: Tensor, rank: int, depth: int) -> None:
-    """Raises InvalidArgumentError unless the filter is `[taps, taps, depth, ...]` and has this rank."""
-    if filters.ndim != rank:
-        raise InvalidArgumentError(f"filter must be {rank}-dimensional: {format_dims(filters.shape)}")
-    if depth != filters.shape[2]:
-        raise InvalidArgumentError(f"input and filter must have the same depth: {depth} vs {filters.shape[2]}")
+def check_image(dims: tuple[int, ...]) -> None:
+    """Raises InvalidArgumentError unless a tensor has four axes (batch, rows, columns and channels in any order)."""
+    if len(dims) != 4:
+        raise InvalidArgumentError(f"input must be 4-dimensional{format_dims(dims)}")
+
+
+def check_filter(dims: tuple[int, ...], rank: int, depth: int) -> None:
+    """Raises InvalidArgumentError unless the shape of a filter is `[taps, taps, depth, ...]` and has this rank."""
+    if len(dims) != rank:
+        raise InvalidArgumentError(f"filter must be {rank}-dimensional: {format_dims(dims)}")
+    if depth != dims[2]:
+        raise InvalidArgumentError(f"input and filter must have the same depth: {depth} vs {dims[2]}")
 
 
 def check_padding(attrs: Attrs, layout: TensorLayout, error: type[InvalidArgumentError] = InvalidArgumentError) -> None:
