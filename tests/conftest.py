@@ -124,13 +124,13 @@ class GroupScheduling(LoadGroupScheduling):
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """A worker for each processor; two more if tests are not chosen by marks, since some wait for browsers and other processes.
+    """A worker for each processor; one more if tests are not chosen by marks, since some wait for browsers and other processes.
 
-    xdist's own variable has priority.
+    Each takes seconds to collect all tests. xdist's own variable has priority.
     """
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
-    return available_processors() + (0 if config.option.markexpr else 2)
+    return available_processors() + (0 if config.option.markexpr else 1)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling | None:

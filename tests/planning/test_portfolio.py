@@ -105,9 +105,9 @@ def test_each_method_gives_one_plan_for_one_seed(objective: Objective, method: s
 
 
 @pytest.mark.slow
-def test_plans_get_better_and_bounds_never_pass_them() -> None:
+def test_plans_get_better_and_bounds_never_pass_them(beside: Effort) -> None:
     told: list[PlanResult] = []
-    planned = plan_problem(pipeline(20, 5), Effort(evaluations=1000), told.append)
+    planned = plan_problem(pipeline(20, 5), replace(beside, evaluations=1000), told.append)
     values = [each.plan.value for each in told if each.plan is not None]
     assert values == sorted(values, reverse=True)
     assert planned.plan is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import itertools
 import os
 import pickle
 import re
@@ -18,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.scripts import import_api, renew
 from tests.tf1.corpus import Record
 
 TIME_LIMIT = 120
@@ -52,23 +52,21 @@ def _import_api() -> None:
     import google.protobuf.json_format  # noqa: F401
     import numpy.random  # noqa: F401
 
+    import placesim.formats.graph_file.parsing.entry_templates
+    import placesim.formats.graph_file.parsing.sequence_splitting
     import placesim.formats.graph_file.writing.scoped_writer
     import placesim.ops.process.intra_op_threads
     import placesim.runtime.sessions.session
     import placesim.runtime.shapes.graph_shapes
-    import placesim.tf1.functions.loops
-    import placesim.tf1.importing.import_hook
-    import placesim.tf1.running.children
-    import placesim.tf1.session  # noqa: F401
+    import placesim.studies.simulation.program_sessions  # noqa: F401
     from placesim.ops.kernels import join_tables
-    from placesim.tf1.gradients.registry import built_in
     from placesim.tf1.importing.missing_names import known_names
     from placesim.tf1.importing.namespaces import find
 
+    import_api()
     for name in sorted(known_names()):
         find(name)
     join_tables()
-    built_in()
 
 
 def _tell(script: Path, how: tuple[Any, ...], path: str) -> None:
@@ -95,18 +93,12 @@ def record(script: Path, mode: str = "plain", argv: Sequence[str] = (), call: st
 
     import numpy as np
 
-    from placesim.ops.kernels.resources import python_functions
-    from placesim.tf1.graphs import graph, tensor
+    from placesim.tf1.graphs import graph
     from placesim.tf1.importing import import_hook
-    from placesim.tf1.session import configuration
 
     import_hook.install()
     graph.set_script(str(script))
-    # what the process that this one was forked from may have begun: a default graph, the numbers of tensors and functions
-    graph.reset_default_graph()
-    tensor.restart_ids()
-    python_functions._numbers = itertools.count()
-    configuration.reset()
+    renew()
     graphs: list[Any] = []
     make = graph.Graph.__init__
 

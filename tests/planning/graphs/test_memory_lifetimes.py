@@ -90,7 +90,7 @@ def test_what_a_node_reads_and_makes_is_all_on_its_device() -> None:
 def test_alexnet_has_a_plan_of_least_memory_that_is_proven() -> None:
     """Its largest variable is given a value of its own size, which lies beside it: no placement can have less at once."""
     made = make_options({"gpu": 2, "gpu_model": "Tesla V100-SXM2-16GB", "soft_placement": True})
-    effort = Effort(evaluations=6000, jobs=1)
+    effort = Effort(evaluations=300, jobs=1)
     study = study_plan(load(GRAPHS / "alexnet.yaml", None, made), made, "g", effort, ("*",), aim=Aim(PlanMeasure.MEMORY))
     assert study.bound.value >= 2 * 4096 * 4096 * 4
     assert study.gap < NEAR
