@@ -96,7 +96,7 @@ class SimulatedStep:
 
     def _deviating(self, end: float, power: float) -> float:
         """Return an end of the interval with `power` times its deviation, in logarithms."""
-        return self.seconds * (end / self.seconds) ** power
+        return self.seconds * float((end / self.seconds) ** power)
 
     @property
     def board_deviation(self) -> float:
