@@ -26,7 +26,8 @@ _CANDIDATES: tuple[float, ...] = (0.0, *(2.0 ** (half / 2) * 4e-6 for half in ra
 _COVERED = 0.8
 _FEWEST = 4
 """Minimum number of networks for deviations of steps."""
-_MOST = 2.5
+_LEAST_SHARE, _MOST_SHARE = 1.0, 2.5
+"""Limits of a deviation: networks of one calibration have less in common with a later step than with each other."""
 
 
 class NetworkStep(NamedTuple):
@@ -125,7 +126,7 @@ def _share(measured: float, predicted: StepPrediction) -> float:
 
 
 def _covering(shares: Iterable[float]) -> float:
-    """Return the share that a further step does not exceed with a probability of four fifths, at most `_MOST`."""
+    """Return the share that a further step does not exceed with a probability of four fifths, within the limits."""
     ordered = sorted(shares)
     place = min(len(ordered), ceil(_COVERED * (len(ordered) + 1)))
-    return min(_MOST, ordered[place - 1])
+    return min(_MOST_SHARE, max(_LEAST_SHARE, ordered[place - 1]))
