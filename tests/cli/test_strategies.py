@@ -131,7 +131,7 @@ def test_the_number_of_segments_on_one_gpu_is_the_best_on_several(monkeypatch: p
         return [case for case in strategy_cases(*given) if case.name.startswith(("data parallel, cpu", "pipeline"))]
 
     monkeypatch.setattr(strategy_study, "strategy_cases", few_cases)
-    graph = deep(10)  # any other number of segments has a higher peak in one of the strategies
+    graph = deep(10)  # fewer segments have a higher peak
     graph["run"] = graph["run"][:2]
     report = placesim.compare_strategies(graph, gpu=2, **FEW)
     peaks = {row["strategy"]: row["peak_bytes"] for row in report if row["devices"] == 2}
