@@ -96,7 +96,7 @@ def test_a_gradient_is_checked_by_differences() -> None:
         np.testing.assert_array_equal(by_differences, by_gradients)
         z = tf.constant([1 + 2j])
         assert tf.test.compute_gradient(z, [1], 2.0 * z, [1])[0].tolist() == [[2.0, 0.0], [0.0, 2.0]]
-        assert tf.test.compute_gradient_error([x], [[2]], tf.reduce_sum(rows), [], delta=0.5) == 0
+        assert tf.test.compute_gradient_error([x], [[2]], tf.reduce_sum(rows), [], delta=0.5) < 1e-6  # its x is random
 
 
 def test_mel_spectra_have_tensorflows_values() -> None:

@@ -236,6 +236,6 @@ def _with_row(ufunc: np.ufunc, flat: Tensor, row: Tensor, is_first: bool) -> App
 def _onto(ufunc: np.ufunc, mine: Tensor, other: Any, is_first: bool) -> None:
     """Compute a ufunc in the memory of `mine`, which is its first operand if `is_first`."""
     if is_first:
-        ufunc(mine, other, mine)
+        ufunc(mine, other, out=mine)
     else:
-        ufunc(other, mine, mine)
+        ufunc(other, mine, out=mine)
