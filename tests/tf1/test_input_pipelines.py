@@ -102,7 +102,7 @@ def test_tables_have_defaults(tmp_path: Any) -> None:
     for table in (tables[0], tables[2]):
         with pytest.raises(TypeError, match=told):
             table.lookup(tf.constant([1]))
-        with pytest.raises(AttributeError, match="no attribute .dtype."):
+        with pytest.raises(AttributeError, match=r"no attribute .dtype."):
             table.lookup(["x"])
 
 
