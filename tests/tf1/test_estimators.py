@@ -129,6 +129,25 @@ def test_an_evaluator_is_not_in_the_cluster(monkeypatch: pytest.MonkeyPatch) -> 
         tf.estimator.Estimator(model_fn, config=config).train(batches)
 
 
+def test_an_evaluator_evaluates_the_newest_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = tf.estimator.TrainSpec(batches, max_steps=2)
+    evaluated = tf.estimator.EvalSpec(batches)
+
+    def evaluate() -> None:
+        monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"chief": ["a:1"]}, "task": {"type": "evaluator", "index": 0}}))
+        tf.estimator.train_and_evaluate(tf.estimator.Estimator(model_fn, str(tmp_path)), trained, evaluated)
+        monkeypatch.delenv("TF_CONFIG")
+
+    evaluate()
+    assert "no other process writes one" in capsys.readouterr().err
+    assert not (tmp_path / "eval").exists()
+    tf.estimator.Estimator(model_fn, str(tmp_path)).train(batches)
+    evaluate()
+    assert (tmp_path / "eval").exists()
+
+
 def test_a_tpu_is_not_there() -> None:
     def model(features: Any, params: Any) -> Any:
         return None

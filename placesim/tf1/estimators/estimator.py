@@ -352,13 +352,17 @@ class Estimator:
         if labels is not None and "labels" not in names:
             raise ValueError("model_fn does not take labels, but input_fn returns labels.")
         tf.logging.info("Calling model_fn.")
-        found: Any = self._model_fn(features=features, **{name: value for name, value in known.items() if name in names})
+        found = self._as_spec(
+            self._model_fn(features=features, **{name: value for name, value in known.items() if name in names})
+        )
         tf.logging.info("Done calling model_fn.")
-        if hasattr(found, "as_estimator_spec"):  # the result of a model function for TPUs
-            found = found.as_estimator_spec()
         if not isinstance(found, EstimatorSpec):
             raise ValueError("model_fn should return an EstimatorSpec.")
         return found
+
+    def _as_spec(self, result: Any) -> Any:
+        """The EstimatorSpec of a model function's result."""
+        return result
 
 
 def _settled(config: RunConfig | None, model_dir: Any) -> RunConfig:

@@ -10,6 +10,7 @@ from placesim.tf1.distribute.reductions import ReduceOp
 from placesim.tf1.estimators.input_functions import features_and_labels
 from placesim.tf1.estimators.specs import EstimatorSpec, ModeKeys
 from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.optimizers.steps import GLOBAL_STEP_READS
 from placesim.tf1.training.scaffold import Scaffold
 
 
@@ -17,7 +18,7 @@ def build_replicas(
     strategy: Any, iterator: Any, step: Any, call_model_fn: Callable[[Any, Any], EstimatorSpec]
 ) -> EstimatorSpec:
     """The grouped result of the replicas' model functions; their losses are averaged."""
-    tf.add_to_collection("global_step_read_op_cache", strategy.read_var(step))
+    tf.add_to_collection(GLOBAL_STEP_READS, strategy.read_var(step))
     grouped = strategy.run(call_model_fn, features_and_labels(iterator.get_next()))
     loss = strategy.reduce(ReduceOp.MEAN, grouped.loss)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
-from placesim.tf1.estimators import estimator, run_config, specs
+from placesim.tf1.estimators import estimator, run_config
 from placesim.tf1.estimators.specs import EstimatorSpec, ModeKeys
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.importing.missing_names import not_there
@@ -224,7 +224,7 @@ class TPUEstimator(estimator.Estimator):
             )
         return super()._call_input_fn(input_fn, mode, input_context)
 
-    def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> specs.EstimatorSpec:
+    def _call_model_fn(self, features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
         tf.logging.info(f"Running {mode} on CPU/GPU")
         found = super()._call_model_fn(features, labels, mode, config)
         if self._log_steps is None:
@@ -235,3 +235,6 @@ class TPUEstimator(estimator.Estimator):
             output_dir=self.model_dir if config.save_summary_steps else None,
         )
         return found._replace(training_hooks=(*found.training_hooks, hook))
+
+    def _as_spec(self, result: Any) -> Any:
+        return result.as_estimator_spec() if isinstance(result, TPUEstimatorSpec) else result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,10 +12,8 @@ from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.session import watching
 from placesim.tf1.session.stacks import RunningSession
 from placesim.tf1.training.saving_hooks import CheckpointSaverListener
+from placesim.tf1.training.servers import tell
 from placesim.tf1.training.step_hooks import SecondOrStepTimer
-
-_MOST_DELAY, _DELAY = 60, 5
-"""Most seconds that a worker waits before it trains, and seconds for each task before it."""
 
 
 class _Training(NamedTuple):
@@ -130,7 +127,7 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
         _train(estimator, train_spec, listener)
         return listener.metrics, listener.exports
     if config.task_type == EVALUATOR:
-        _evaluate_checkpoints(estimator, train_spec, eval_spec)
+        _evaluate_newest(estimator, eval_spec)
         return None
     if config.task_type not in (CHIEF, MASTER, WORKER, PS):
         raise ValueError(
@@ -139,10 +136,6 @@ def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: E
     server = _start_server(config)
     if config.task_type == PS:
         server.join()
-    if config.task_type == WORKER and watching.computes_steps():
-        # workers start one after the other, which helps asynchronous training to converge
-        most = config.experimental_max_worker_delay_secs
-        time.sleep(min(_MOST_DELAY if most is None else most, (config.task_id + 1) * _DELAY))
     listeners = [_EvaluatingListener(estimator, eval_spec, train_spec.max_steps)] if config.task_type == MASTER else []
     _train(estimator, train_spec, *listeners)
     return None
@@ -163,18 +156,9 @@ def _start_server(config: Any) -> Any:
     return tf.train.Server(config.cluster_spec, job_name=config.task_type, task_index=config.task_id, protocol=config.protocol)
 
 
-def _evaluate_checkpoints(estimator: Estimator, train_spec: TrainSpec, spec: EvalSpec) -> None:
-    """Evaluate each new checkpoint until one of the last step is there."""
-    if watching.computes_steps():
-        time.sleep(spec.start_delay_secs)
-    listener = _EvaluatingListener(estimator, spec, train_spec.max_steps)
-    listener.begin()
-    last = None
-    while listener.metrics is None or (listener.metrics[GraphKeys.GLOBAL_STEP] < (train_spec.max_steps or float("inf"))):
-        if not watching.computes_steps():
-            estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, name=spec.name)
-            return
-        if (latest := estimator.latest_checkpoint()) not in (None, last):
-            last = latest
-            listener._evaluate(0)
-        time.sleep(spec.throttle_secs if last else 1)
+def _evaluate_newest(estimator: Estimator, spec: EvalSpec) -> None:
+    """Evaluate the newest checkpoint, if there is one: no other process trains further ones."""
+    if watching.computes_steps() and estimator.latest_checkpoint() is None:
+        tell(f"the evaluator would wait for a checkpoint in {estimator.model_dir}; here no other process writes one")
+        return
+    estimator.evaluate(spec.input_fn, spec.steps, spec.hooks, name=spec.name)

@@ -57,13 +57,14 @@ def get_or_create_global_step(graph: Graph | None = None) -> Any:
     return create_global_step(graph) if found is None else found
 
 
-_READS = "global_step_read_op_cache"
+GLOBAL_STEP_READS = "global_step_read_op_cache"
+"""Collection of the tensor that `read_global_step` returns."""
 
 
 def read_global_step() -> Any:
     """The graph's tensor of the global step, which can be read before initialization; None without a global step."""
     graph = tf.get_default_graph()
-    found = graph.get_collection(_READS)
+    found = graph.get_collection(GLOBAL_STEP_READS)
     if found:
         return found[0]
     step = get_global_step(graph)
@@ -74,7 +75,7 @@ def read_global_step() -> Any:
         if isinstance(step, Variable):
             value = tf.cond(tf.is_variable_initialized(step), step.read_value, lambda: step.initial_value)
         read = value + 0
-        graph.add_to_collection(_READS, read)
+        graph.add_to_collection(GLOBAL_STEP_READS, read)
     return read
 
 
