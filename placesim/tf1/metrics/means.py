@@ -33,9 +33,9 @@ def across_replicas(make: Callable[..., Any], *values: Any) -> Any:
     return context.merge_call(lambda _, *grouped: make(*grouped), values)
 
 
-def read_across_replicas(variable: Any) -> Any:
-    """The value of a variable; in replicas the sum of its parts."""
-    return tf.distribute.get_replica_context().merge_call(lambda strategy, one: strategy.read_var(one), (variable,))
+def read_sum(variable: Any) -> Any:
+    """The value of a metric's variable; between the replicas of a strategy the sum of their parts."""
+    return tf.distribute.get_strategy().extended.read_var(variable)
 
 
 def matched(predictions: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any]:
@@ -229,7 +229,7 @@ def _count(values: TensorLike, weights: TensorLike) -> tuple[Any, Any]:
         with tf.control_dependencies((assert_rank_in(weights, (0, tf.rank(values))),)):
             weights = tf.cast(weights, tf.float32)
             values = tf.multiply(values, weights)
-    return read_across_replicas(count), tf.assign_add(count, tf.reduce_sum(values))
+    return across_replicas(read_sum, count), tf.assign_add(count, tf.reduce_sum(values))
 
 
 true_positives = _counter("true_positives", True, True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import TensorLike
-from placesim.tf1.metrics.means import across_replicas, collected, matched, metric_variable, read_across_replicas
+from placesim.tf1.metrics.means import across_replicas, collected, matched, metric_variable, read_sum
 from placesim.tf1.weights import broadcast_weights
 
 _EPSILON = 1e-7
@@ -66,10 +66,7 @@ def _both(
     values: Counts, updates: Counts, found: Callable[[Counts, str], Any], collections: tuple[Any, Any]
 ) -> tuple[Any, Any]:
     """A metric, computed from the counts before a step and from those after it."""
-    if len(values) == 1:
-        result = read_across_replicas(*values.values())
-    else:
-        result = across_replicas(lambda *counts: found(dict(zip(values, counts, strict=True)), "value"), *values.values())
+    result = across_replicas(lambda *counts: found(dict(zip(values, counts, strict=True)), "value"), *values.values())
     return collected(result, found(updates, "update_op"), *collections)
 
 
@@ -175,7 +172,7 @@ def _at_thresholds(word: str, scope: str, wanted: str, found: Callable[[Counts, 
 
 def _counted(count: str) -> Callable[..., tuple[Any, Any]]:
     word = _WORDS[count]
-    return _at_thresholds(word, word, count, lambda counts, end: counts[count])
+    return _at_thresholds(word, word, count, lambda counts, end: read_sum(counts[count]) if end == "value" else counts[count])
 
 
 true_positives_at_thresholds, false_negatives_at_thresholds = _counted("tp"), _counted("fn")
