@@ -157,6 +157,7 @@ class _ProblemBuilder:
         self._machine = machine
         self._costs = StepCosts(machine)
         self._known: dict[tuple[object, ...], tuple[_Part, ...]] = {}
+        self._found_types: dict[tuple[str, str], MemoryTypes] = {}
         self._devices = prepared.placement.device_set.devices
         self._numbers = {device.name: number for number, device in enumerate(self._devices)}
         self._places = [machine.places[device.name] for device in self._devices]
@@ -312,7 +313,7 @@ class _ProblemBuilder:
         if len(rows) > 1 or not found.is_own or gpu is None:
             return task
         node = graph.node(found.name)
-        types = memory_types(graph.registry, node.signature, "GPU")
+        types = self._memory_types(found.name)
         is_from_host: dict[int, bool] = {}
         for source, on_host in zip(node.input_nodes, types.inputs, strict=True):
             number = numbers.get(graph.nodes[source].name)
@@ -393,13 +394,13 @@ class _ProblemBuilder:
         if not taker.is_own or len(maker.executions) > 1 or len(taker.executions) > 1:
             return UNSURE
         node = graph.node(taker.name)
-        on_host = memory_types(graph.registry, node.signature, "GPU").inputs
+        on_host = self._memory_types(taker.name).inputs
         if any(on_host):
             return UNSURE
         if not maker.is_own:
             return float(num_bytes(made)) if maker.op in ARGUMENTS else UNSURE
         own = graph.node(maker.name)
-        if any(memory_types(graph.registry, own.signature, "GPU").outputs) or len(made) != len(own.signature.output_dtypes):
+        if any(self._memory_types(maker.name).outputs) or len(made) != len(own.signature.output_dtypes):
             return UNSURE
         slots = {slot for input_node, slot in zip(node.input_nodes, node.input_slots, strict=True) if input_node == own.id}
         return float(num_bytes([made[slot] for slot in slots])) if slots else UNSURE
@@ -453,9 +454,16 @@ class _ProblemBuilder:
         assert site is not None
         on_host = site.output_on_host
         if node.is_own:
-            graph = self._prepared.client.graph
-            on_host = memory_types(graph.registry, graph.node(node.name).signature, place.device.type).outputs
+            on_host = self._memory_types(node.name, place.device.type).outputs
         return self._costs.kernel_on(place, site, node_shapes(site, execution), on_host)
+
+    def _memory_types(self, name: str, device_type: str = "GPU") -> MemoryTypes:
+        """Return the memory types of a node of the graph on a device type; they are found only once."""
+        key = name, device_type
+        if key not in self._found_types:
+            graph = self._prepared.client.graph
+            self._found_types[key] = memory_types(graph.registry, graph.node(name).signature, device_type)
+        return self._found_types[key]
 
     # --- groups
 
