@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -19,8 +19,8 @@ from shlex import quote
 import pytest
 
 from tests.cli.shell import ROOT, start
-from tests.cli.warm import run_warm
-from tests.processes import PLACESIM, CommandResult, interrupt, read_until, run_process, run_shell, start_process, until
+from tests.cli.warm import run_warm, start_warm
+from tests.processes import CommandResult, interrupt, read_until, run_process, run_shell, until
 
 pytestmark = pytest.mark.slow(2)
 ENDLESS = """nodes:
@@ -34,14 +34,9 @@ ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 TERMINAL = {"TERM": "xterm-256color"}
 
 
-def run_text(graph: str, *options: str) -> CommandResult:
-    """Steps of a graph that comes from a pipe."""
-    return run_process((*PLACESIM, "run", "-", *options), given=graph.encode())
-
-
 @contextmanager
 def start_with(graph: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The same while it runs."""
+    """Steps of a graph that comes from a pipe."""
     with start("run", "-", *options, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         with process.stdin as pipe:
@@ -176,8 +171,8 @@ functions:
 
 @pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize("graph", [LONG_PRODUCT, LOOP], ids=["product", "loop"])
-def test_a_timeout_ends_what_is_in_the_middle(graph: str, threads: str) -> None:
-    ended = run_text(graph, "--timeout", "0.5", "--inter-op-threads", threads)
+def test_a_timeout_ends_what_is_in_the_middle(graph: str, threads: str, tmp_path: Path) -> None:
+    ended = run_file(tmp_path, graph, "--timeout", "0.5", "--inter-op-threads", threads)
     assert ended == (1, "", "DeadlineExceededError: Timed out waiting for notification\n  step 0 was running\n")
 
 
@@ -214,7 +209,7 @@ CALLED = "".join(
 )
 
 
-def test_a_timeout_ends_calls_in_calls() -> None:
+def test_a_timeout_ends_calls_in_calls(tmp_path: Path) -> None:
     text = f"""nodes:
   - {{op: Const, name: a, value: 1.0}}
   - {{op: PartitionedCall, name: c, inputs: [a], attrs: {{f: {{func: F22}}, Tin: [float], Tout: [float]}}}}
@@ -224,7 +219,7 @@ functions:
     outputs: [{{name: o, type: float, value: 'y:y:0'}}]
     nodes: [{{op: Neg, name: y, inputs: [a], attrs: {{T: float}}}}]
 {CALLED}"""
-    ended = run_text(text, "--timeout", "0.5")
+    ended = run_file(tmp_path, text, "--timeout", "0.5")
     assert ended == (1, "", "DeadlineExceededError: Timed out waiting for notification\n  step 0 was running\n")
 
 
@@ -246,15 +241,13 @@ def test_interrupts_are_taken_before_anything_that_takes_its_time() -> None:
     assert "typing" in imported
 
 
-def on_a_terminal(
-    *arguments: str, interrupt_at: str | None = None, program: Sequence[str] = PLACESIM, **environment: str
-) -> str:
+def on_a_terminal(*arguments: str, interrupt_at: str | None = None, **environment: str) -> str:
     """What a command writes to a terminal, results and errors alike; with a text at which it is interrupted."""
     master, slave = pty.openpty()
     shown = b""
     streams = {"stdin": slave, "stdout": slave, "stderr": slave}
-    command, variables = (*program, *arguments), os.environ | TERMINAL | environment
-    with os.fdopen(master, "rb", 0) as screen, start_process(command, **streams, env=variables) as process:
+    variables = os.environ | TERMINAL | environment
+    with os.fdopen(master, "rb", 0) as screen, start_warm(*arguments, **streams, env=variables) as process:
         os.close(slave)
         with suppress(OSError):  # the other end is closed
             while piece := screen.read(65536):
