@@ -246,6 +246,7 @@ def test_a_contiguous_plan_of_real_towers(shell: Shell) -> None:
     assert 0 < float(bound) <= float(value)
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "method"),
@@ -378,6 +379,7 @@ def test_the_line_of_progress_has_the_terminal_s_width_and_goes(monkeypatch: pyt
     assert last == ""
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.slow
 def test_peaks_are_sought_from_several_seeds_as_long_as_there_is_time(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_study, "LEAST_ROUND", 0.1)

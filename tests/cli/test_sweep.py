@@ -93,6 +93,7 @@ def test_a_row_is_what_simulate_says(shell: Shell, graph: str) -> None:
     assert [device[8] for device in rows(told, "device") if device[0] == "GPU:0"] == [row["peak_bytes"]]
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.slow
 def test_processes_find_what_one_does(shell: Shell, graph: str) -> None:
     arguments = ("sweep", graph, "--gpu", "1..3", "--batch", "32..128*2")

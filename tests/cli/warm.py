@@ -10,6 +10,7 @@ import atexit
 import gc
 import json
 import os
+import runpy
 import select
 import subprocess
 import sys
@@ -21,9 +22,12 @@ from functools import cache
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tests.processes import PLACESIM, ROOT, CommandResult, start_process
+
+if TYPE_CHECKING:
+    import pytest
 
 _SECONDS = 60
 """The longest that a command may take."""
@@ -58,6 +62,13 @@ def start_warm(*arguments: str, **options: Any) -> AbstractContextManager[subpro
         # Python itself ignores SIGPIPE
         options |= {"preexec_fn": lambda: _run_forked_command(arguments, environment), "restore_signals": False}
     return start_process((*PLACESIM, *arguments), **options)
+
+
+def fork_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let processes of searches and sweeps start likewise."""
+    if sys.platform == "linux":
+        forking = SimpleNamespace(**vars(subprocess) | {"Popen": _ForkedWorker})
+        monkeypatch.setattr("placesim.core.process.workers.subprocess", forking)
 
 
 def _ask(task: bytes) -> int:
@@ -95,6 +106,13 @@ class _ForkedScript(subprocess.Popen[bytes]):
 
     def __init__(self, command: Sequence[str], **options: Any) -> None:
         super().__init__(command, preexec_fn=lambda: _run_forked_script(command), **options)
+
+
+class _ForkedWorker(subprocess.Popen[bytes]):
+    """The process of a worker, likewise."""
+
+    def __init__(self, command: Sequence[str], **options: Any) -> None:
+        super().__init__(command, preexec_fn=lambda: _run_forked_module(command[-1]), restore_signals=False, **options)
 
 
 def _serve() -> None:
@@ -183,11 +201,25 @@ def _run_script(command: Sequence[str]) -> None:
 
 def _run_forked_command(words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
     def run() -> None:
-        for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
-            setattr(sys, name, open(number, mode, encoding="utf-8"))  # noqa: SIM115 - pytest's own are elsewhere
+        _open_streams()
         _leave(_run_command(words, environment))
 
     _run_forked(run)
+
+
+def _run_forked_module(name: str) -> NoReturn:
+    def run() -> None:
+        _open_streams()
+        runpy.run_module(name, run_name="__main__")
+        os._exit(0)
+
+    _run_forked(run)
+
+
+def _open_streams() -> None:
+    """Make Python's streams those of the process; pytest's own are elsewhere."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        setattr(sys, name, open(number, mode, encoding="utf-8"))  # noqa: SIM115 - they stay open
 
 
 def _run_forked_script(command: Sequence[str]) -> NoReturn:
