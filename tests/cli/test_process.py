@@ -70,6 +70,7 @@ def test_only_the_first_line_is_wanted() -> None:
     [
         ("devices >&-", 2, "UsageError: cannot write to standard output: got 'Bad file descriptor'"),
         ("run - <&-", 2, "GraphFileError: <stdin>: cannot read it: got 'Bad file descriptor'"),
+        ("explain - <&-", 2, "GraphFileError: <stdin>: cannot read it: got 'Bad file descriptor'"),
         ("devices <&- >/dev/null", 0, ""),
         ("devices --gpu nosuch 2>&-", 2, ""),
         ("devices >/dev/null 2>&-", 0, ""),
