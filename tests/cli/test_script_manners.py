@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.warm import run_warm
-from tests.processes import run_shell
 
 HEAD = "import tensorflow as tf\n"
 
@@ -98,7 +97,7 @@ def test_scripts_without_sessions_are_said_to_be_eager(tmp_path: Path, session: 
 @pytest.mark.slow
 def test_a_function_that_no_session_runs_is_told(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(HEAD + "double = tf.function(lambda x: x * 2)\ny = double(tf.constant([2.0]))\n")
-    ended = run_shell("placesim run script.py", folder=tmp_path)
+    ended = run_warm(tmp_path, "run", "script.py")
     assert ended.code == 0
     assert ended.complaint.startswith(
         "Nothing was computed: the call of a tf.function made the node PartitionedCall, and no session ran it\n"
@@ -106,7 +105,7 @@ def test_a_function_that_no_session_runs_is_told(tmp_path: Path) -> None:
     )
     with (tmp_path / "script.py").open("a") as script:
         script.write("print(tf.Session().run(y))\n")
-    ended = run_shell("placesim run script.py", folder=tmp_path)
+    ended = run_warm(tmp_path, "run", "script.py")
     assert (ended.output, ended.complaint) == ("[4.]\n", "")
 
 
