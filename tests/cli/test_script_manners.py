@@ -114,14 +114,6 @@ def test_only_what_is_python_2_is_said_to_be(tmp_path: Path) -> None:
     assert "Python 2" not in run_warm(tmp_path, "place", "script.py").complaint
 
 
-@pytest.mark.slow
-def test_a_script_without_an_end_is_ended(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(f"{HEAD}while True: pass\n")
-    ended = run_warm(tmp_path, "place", "script.py", "--timeout", "1")
-    assert ended.code != 0
-    assert "Timed out waiting for script.py: it has run for 1 seconds" in ended.complaint
-
-
 LINES = """\
 import tensorflow as tf
 from helper import layer

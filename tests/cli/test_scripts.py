@@ -150,7 +150,11 @@ def test_a_script_sees_the_machine_that_is_asked_for(tmp_path: Path) -> None:
         ),
         ("import os\nos._exit(3)\n", 2, "SystemExit: 3\n"),
         ("import os\nos.kill(os.getpid(), 9)\n", 1, "UnavailableError: the process of bad.py died of signal 9"),
-        ("import time\ntime.sleep(60)\n", 1, "DeadlineExceededError: Timed out waiting for bad.py"),
+        (
+            "import time\nimport tensorflow as tf\ntime.sleep(60)\n",
+            1,
+            "DeadlineExceededError: Timed out waiting for bad.py: it has run for 1 seconds",
+        ),
     ],
 )
 def test_a_script_that_fails(tmp_path: Path, text: str, code: int, complaint: str) -> None:
