@@ -66,7 +66,7 @@ class Browser:
             self._page.goto("about:blank")
 
     def _visited(self, address: str, width: int, height: int, dark: bool) -> Page:
-        self.change(width, height, dark)
+        self._set_window(width, height, dark)
         self._page.goto(address)
         wait(self._page, "document.documentElement.dataset.ready === 'true'")
         return self._page
@@ -79,7 +79,11 @@ class Browser:
         return self._page
 
     def change(self, width: int = WINDOW[0], height: int = WINDOW[1], dark: bool = WINDOW[2]) -> None:
-        """Make the window so large, light or dark, and point at nothing in it."""
+        """Make the window so large, light or dark, and point at nothing in it, until the page has heard of it."""
+        self._set_window(width, height, dark)
+        self._page.evaluate("new Promise(requestAnimationFrame)")
+
+    def _set_window(self, width: int, height: int, dark: bool) -> None:
         if self._page.evaluate("document.querySelector(':hover') !== null"):
             self._page.mouse.move(-1, -1)
         self._page.set_viewport_size({"width": width, "height": height})
