@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -60,7 +61,8 @@ def test_products_in_pieces(rows: int, columns: int, dtype: type, monkeypatch: p
     for name, value in (("SMALL_PRODUCT", 20_000), ("PART_WORK", 1 << 15), ("COPIED_ROWS", 50), ("PART_LENGTH", 8)):
         monkeypatch.setattr(products, name, value)
     rng = np.random.default_rng(0)
-    left, right = (rng.integers(-9, 9, shape).astype(dtype) for shape in ((rows, 30), (30, columns)))
+    left: Tensor = rng.integers(-9, 9, (rows, 30)).astype(dtype)
+    right: Tensor = rng.integers(-9, 9, (30, columns)).astype(dtype)
     kept = right.copy()
     announce(kept)
     with IntraOpPool(2).serving():
@@ -75,9 +77,8 @@ def test_a_constant_filter_of_few_windows_is_transformed_to_tiles_once(monkeypat
     tensor, filters = rng.random((1, 7, 7, 512), np.float32), rng.random((3, 3, 512, 512), np.float32)
     plain = correlate(tensor, filters, windows)
     announce(filters)
-    transformed: list[int] = []
-    transform = winograd._transformed_filter
-    monkeypatch.setattr(winograd, "_transformed_filter", lambda *a, **k: transformed.append(1) or transform(*a, **k))
+    transform = Mock(wraps=winograd._transformed_filter)
+    monkeypatch.setattr(winograd, "_transformed_filter", transform)
     for _ in range(2):
         np.testing.assert_allclose(correlate(tensor, filters, windows), plain, 1e-5)
-    assert len(transformed) == 1
+    transform.assert_called_once()
