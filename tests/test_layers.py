@@ -24,7 +24,10 @@ THIRD_PARTY = {
         "formats/graph_file/writing/yaml_line",
     ),
     "click": ("cli/",),
-    "pandas": ("report/readings",),
+    "pandas": (
+        "planning/methods/exact",
+        "report/readings",
+    ),
     "rich": ("cli/", "report/terminal/"),
     "numpy": (
         "core/dtypes",
