@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
 from placesim.prediction import cost_formulas
 from placesim.prediction.cost_constants import RowsConstants, Spread, StepsConstants, StreamConstants, TiledConstants
@@ -233,6 +232,8 @@ def fitted(shape: Shape, columns: Columns, shared: SharedConstants, free: Sequen
             bounds[side][own.index(name)] = np.log(limits[name])
     if shape.record is TiledConstants:
         bounds[1][own.index("start_seconds")] = np.log(MOST_START_SECONDS)
+    from scipy.optimize import least_squares
+
     found = least_squares(misses, start, loss="soft_l1", f_scale=STRAY, max_nfev=25, bounds=bounds)
     return values(found.x)
 

@@ -25,7 +25,8 @@ from placesim.planning.problem import Plan
 from placesim.report.terminal.planning import styled_plan
 from placesim.studies import plan_study
 from placesim.studies.plan_study import study_plan
-from tests.cli.shell import ROOT, Shell, rows, start
+from tests.cli.shell import ROOT, Shell, rows
+from tests.cli.warm import start_warm
 from tests.processes import interrupt, until
 
 BRANCHES = """
@@ -245,6 +246,7 @@ def test_a_contiguous_plan_of_real_towers(shell: Shell) -> None:
     assert 0 < float(bound) <= float(value)
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "method"),
@@ -270,7 +272,7 @@ def test_counted_work_gives_the_same_bytes_again_and_in_however_many_processes(
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children of a process are listed on Linux only")
 def test_the_best_so_far_is_told_and_written_when_the_search_is_interrupted(shell: Shell) -> None:
     graph = shell.write("g.yaml", LONG)
-    with start("plan", graph, "--seconds", "300", "--output", "planned.yaml", cwd=shell.directory) as process:
+    with start_warm("plan", graph, "--seconds", "300", "--output", "planned.yaml", cwd=shell.directory) as process:
         assert until(lambda: _searches(process.pid))
         ended = interrupt(process)
     assert (ended.code, ended.complaint) == (130, "")
@@ -377,6 +379,7 @@ def test_the_line_of_progress_has_the_terminal_s_width_and_goes(monkeypatch: pyt
     assert last == ""
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.slow
 def test_peaks_are_sought_from_several_seeds_as_long_as_there_is_time(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_study, "LEAST_ROUND", 0.1)
