@@ -24,10 +24,7 @@ THIRD_PARTY = {
         "formats/graph_file/writing/yaml_line",
     ),
     "click": ("cli/",),
-    "pandas": (
-        "planning/methods/exact",
-        "report/readings",
-    ),
+    "pandas": ("report/readings",),
     "rich": ("cli/", "report/terminal/"),
     "numpy": (
         "core/dtypes",

@@ -5,10 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import random
-import sys
 import time
 from dataclasses import replace
-from types import SimpleNamespace
 from unittest import mock
 
 import pytest
@@ -24,7 +22,6 @@ from placesim.planning.call_latency import ALONE, Calls
 from placesim.planning.coarsening import coarsen, coarsen_levels
 from placesim.planning.loads import Loads, load_plan
 from placesim.planning.memory_limits import find_overfull_devices
-from placesim.planning.methods import exact
 from placesim.planning.methods.annealing import anneal_loads
 from placesim.planning.methods.call_annealing import anneal_calls
 from placesim.planning.methods.closed_sets import split_closed_sets
@@ -522,15 +519,3 @@ def test_calls_are_cut_so_that_each_device_has_room_for_its_own() -> None:
     problem = PlanningProblem(Objective.CALLS, tasks, inputs, tuple((n,) for n in range(6)), devices)
     for plan in anneal_calls(problem, Search(1, evaluations=200)):
         assert not find_overfull_devices(problem, plan.devices)
-
-
-@needs_solver
-def test_the_solver_is_imported_without_pandas_which_it_gets_when_it_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact._cp_model()  # so that all is put back
-    monkeypatch.delitem(sys.modules, "ortools.sat.python.cp_model")
-    monkeypatch.delattr("ortools.sat.python.cp_model")
-    monkeypatch.delitem(sys.modules, "pandas", raising=False)
-    solver = exact._cp_model.__wrapped__()
-    assert "pandas" not in sys.modules
-    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(Index=int))
-    assert solver.pd.Index is int

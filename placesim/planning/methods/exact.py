@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from types import ModuleType
 from typing import Any
 
 from placesim.core.grouped import grouped
@@ -452,28 +450,10 @@ def _hold(model: Any, problem: PlanningProblem, on: list[list[Any]], device: int
     model.add(sum(choices[device] * size for choices, size in zip(on, sizes, strict=True) if size) <= _UNITS)
 
 
-class _LatePandas(ModuleType):
-    """Stands for pandas, imported when the solver uses it: for series of variables, which no model here has."""
-
-    def __getattr__(self, name: str) -> Any:
-        # while the solver's module is made, its annotations ask for types
-        if sys.modules.get("pandas") is self:
-            return Any
-        import pandas
-
-        return getattr(pandas, name)
-
-
-@cache
 def _cp_model() -> Any:
-    """Import the solver, without pandas, which takes several times as long, and return its module."""
-    late = _LatePandas("pandas")
-    try:
-        sys.modules.setdefault("pandas", late)
-        from ortools.sat.python import cp_model
-    finally:
-        if sys.modules.get("pandas") is late:
-            del sys.modules["pandas"]
+    """Import the solver, which takes long, and return its module."""
+    from ortools.sat.python import cp_model
+
     return cp_model
 
 
