@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
 
+from placesim.planning import schedule_estimates
 from placesim.planning.memory_limits import find_overfull_devices
 from placesim.planning.methods.estimated_moves import EstimatedMoves
 from placesim.planning.methods.local_search import anneal_moves
@@ -50,6 +52,15 @@ def test_columns_are_estimated_as_each_alone_and_a_wait_leaves_a_gap_for_others(
     waiting = problem_of(tasks, [(), (), (0,), ()])
     assert ScheduleEstimates(waiting).seconds(np.array([[0, 1, 1, 1]]).T, [0, 1, 2, 3])[0] == 3 + 9.25 + 1 + 1
     assert SimulatedSchedule(waiting).seconds((0, 1, 1, 1)) == 3 + 9.25 + 1 + 1
+
+
+@pytest.mark.parametrize(("groups", "total"), [(((0, 1), (2,)), 10.0), (((0,), (1,), (2,)), 10.004)])
+def test_a_short_task_without_inputs_takes_no_time_unless_it_may_be_sent(groups: tuple[tuple[int, ...]], total: float) -> None:
+    tasks = [ProblemTask(f"t{n}", (took, took), launches=(0.0, 0.0), cores=(1, 1)) for n, took in enumerate((0.004, 4.0, 6.0))]
+    problem = replace(problem_of(tasks, [(), (0,), (1,)]), groups=groups)
+    assert ScheduleEstimates(problem).seconds(np.array([[0, 0, 0]]).T, [0, 1, 2]).tolist() == pytest.approx([total])
+    with mock.patch.object(schedule_estimates, "SHORT", 1e-4):
+        assert ScheduleEstimates(problem).seconds(np.array([[0, 0, 0]]).T, [0, 1, 2]).tolist() == pytest.approx([10.004])
 
 
 def test_critical_tasks_are_those_that_the_end_waits_for() -> None:

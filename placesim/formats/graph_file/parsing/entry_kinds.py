@@ -117,6 +117,10 @@ class EntryKinds:
         """Kinds for comparison with texts, by opening and preceding text."""
         self._is_crowded = False
 
+    def all(self) -> list[EntryKind]:
+        """Return all kinds."""
+        return [kind for kind in self._checked.values() if kind is not None]
+
     def find(self, text: str, has_plain_names: bool = False) -> tuple[EntryKind, str, str] | None:
         """Return the kind, name and content of an entry's text; None if the kind is unknown.
 
