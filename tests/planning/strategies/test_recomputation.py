@@ -214,18 +214,19 @@ with tf.Session() as session:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{"replicas": 2}, {"accumulate": 4}, {"stages": 2, "micro_batches": 2}])
-def test_recomputed_numbers_of_elements_are_those_of_a_part(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_recomputed_numbers_of_elements_are_those_of_a_part(tmp_path: Path) -> None:
     graph = script(tmp_path / "means.py", MEANS)
     assert graph.file is not None
-    found = rewrite_training(graph.file, Strategy(**settings, recompute=("2",)))
-    assert any("num_present" in name for name in copied(found))
-    for (name, array), (_, other) in zip(results(graph), results(graph, found.file), strict=True):
-        np.testing.assert_allclose(other, array, rtol=1e-5, atol=1e-7, err_msg=name)
-    # a file that recomputes already is divided in the same way
-    again = rewrite_training(rewrite(graph, "2").file, Strategy(**settings))
-    for (name, array), (_, other) in zip(results(graph), results(graph, again.file), strict=True):
-        np.testing.assert_allclose(other, array, rtol=1e-5, atol=1e-7, err_msg=name)
+    expected = results(graph)
+    divided: list[dict[str, Any]] = [{"replicas": 2}, {"accumulate": 4}, {"stages": 2, "micro_batches": 2}]
+    for settings in divided:
+        found = rewrite_training(graph.file, Strategy(**settings, recompute=("2",)))
+        assert any("num_present" in name for name in copied(found))
+        # a file that recomputes already is divided in the same way
+        again = rewrite_training(rewrite(graph, "2").file, Strategy(**settings))
+        for file in (found.file, again.file):
+            for (name, array), (_, other) in zip(expected, results(graph, file), strict=True):
+                np.testing.assert_allclose(other, array, rtol=1e-5, atol=1e-7, err_msg=f"{name} with {settings}")
 
 
 def test_what_cannot_be_recomputed_is_refused() -> None:
