@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import partial
-from itertools import islice
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -34,6 +32,8 @@ ROUND_COST = 12
 """Number of simulations that take about as long as the estimates of a round."""
 MAX_ALONE = 3
 """Number of best moves that are simulated alone if no combination of moves improves the plan."""
+MAX_REPAIRED = 2
+"""Maximum number of best moves beyond the limits of peaks that are tried with a repair if no other move improves the plan."""
 MAX_WEIGHED = 64
 """Number of moves with the best estimates whose peaks are computed, if peaks are limited."""
 FIRST_DRAWS = 20
@@ -56,6 +56,7 @@ _PART, _CRITICAL, _TOWARDS_NEIGHBOUR, _NEAR, _JOINED, _SWAP = 0.5, 0.8, 0.5, 0.3
 
 Move = dict[int, int]
 """The new device of each moved group."""
+_NO_MOVE: Move = {}
 
 
 class EstimatedMoves:
@@ -240,8 +241,18 @@ class EstimatedMoves:
         combined = list(self._combined(state, moves))
         # until fewer moves gain less
         best = self._best_simulated(state, halves(combined), stops_early=True)
-        alone = (move for move in moves[:MAX_WEIGHED] if self._fits(state, move))
-        return best or self._best_simulated(state, islice(alone, 1, MAX_ALONE))
+        if best is not None:
+            return best
+        alone, too_large = list[Move](), list[Move]()
+        for move in moves[:MAX_WEIGHED]:
+            (alone if self._fits(state, move) else too_large).append(move)
+            if len(alone) == MAX_ALONE:
+                break
+        best = self._best_simulated(state, alone[1:])
+        if best is not None:
+            return best
+        repaired = (self._repaired(state, move) for move in too_large[:MAX_REPAIRED])
+        return self._best_simulated(state, (move for move in repaired if move))
 
     def _combined(self, state: State, moves: Sequence[Move], *, may_exceed: bool = False) -> Iterator[Move]:
         """Yield the first move, and then its combinations with more and more of the other moves, if these are possible.
@@ -268,6 +279,14 @@ class EstimatedMoves:
             return True
         self._limit(state)
         return self._peaks.takes(move)
+
+    def _repaired(self, state: State, move: Move) -> Move | None:
+        """Return a move that exceeds the limits of peaks, with further moves that lower the peaks; None if there are none."""
+        assert self._peaks is not None
+        self._limit(state)
+        self._peaks.move(move)
+        lower = self._lowering(state, move)
+        return None if lower is None else {**move, **lower}
 
     def _limit(self, state: State) -> None:
         """Set the peaks to those of a plan, and the limits to the room for peaks, but not below the plan's peaks."""
@@ -306,15 +325,17 @@ class EstimatedMoves:
                 break
         return None if best is None else self._state_of(*best)
 
-    def _lowering(self, state: State) -> Move | None:
-        """Return the move of `lower_peaks` for the peaks of a plan."""
+    def _lowering(self, state: State, first: Mapping[int, int] = _NO_MOVE) -> Move | None:
+        """Return the move of `lower_peaks` for the peaks of a plan after a first move."""
         assert self._peaks is not None
 
         def rate(moves: Sequence[Mapping[int, int]]) -> list[float]:
-            found: list[float] = self._estimated_seconds(state, moves).tolist()
+            found: list[float] = self._estimated_seconds(state, [{**first, **move} for move in moves]).tolist()
             return found
 
-        allows = partial(self._allows, state)
+        def allows(move: Mapping[int, int]) -> bool:
+            return self._allows(state, {**first, **move})
+
         return lower_peaks(self._peaks, self._units_at, rate, allows, lambda: self._search.is_over, self._moves)
 
     def _units_at(self, number: int) -> Iterator[Sequence[int]]:
