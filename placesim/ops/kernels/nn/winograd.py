@@ -40,8 +40,8 @@ LEAST_CHANNELS = 1 << 5
 """Minimum input and output channels; with fewer, transforming the tiles costs more than the products save."""
 LEAST_NUMBERS = 1 << 15
 """Minimum windows times channels: few windows need more channels, since then either transformation costs much."""
-SHARED_OUTPUTS = 1 << 9
-"""Minimum windows of two blocks, which two threads may share."""
+DIVIDED_BYTES = 1 << 19
+"""Minimum size of the transformed tiles and their sums of two blocks, which two threads may share."""
 BLOCK_BYTES = 1 << 23
 """Size of a block's transformed tiles and their sums."""
 SHARED_BYTES = 1 << 26
@@ -242,8 +242,8 @@ def blocks_of_tiles(images: int, tiled: Sequence[SpatialWindow], tile: int, size
     `size` is the number of floats per tile. The blocks' rows count tiles.
     """
     rows, columns = (window.outputs // tile for window in tiled)
-    tiles = images * rows * columns
-    count = max(ceil(tiles * size * 4 / BLOCK_BYTES), min(2, tiles * tile**2 // (SHARED_OUTPUTS // 2)))
+    made = images * rows * columns * size * 4
+    count = max(ceil(made / BLOCK_BYTES), min(2, made // (DIVIDED_BYTES // 2)))
     return WindowBlock(slice(start, start + images), slice(0, rows)).cut(shares(count))
 
 
