@@ -19,7 +19,7 @@ import pytest
 
 from tests.cli.shell import ROOT, start
 from tests.cli.warm import run_warm, start_warm
-from tests.processes import CommandResult, interrupt, read_until, run_process, run_shell, until
+from tests.processes import CommandResult, interrupt, run_process, run_shell, until
 
 pytestmark = pytest.mark.slow(2)
 ENDLESS = """nodes:
@@ -59,10 +59,6 @@ def test_a_closed_pipe_is_quiet(command: str, code: int, complaint: str) -> None
         process.stdout.close()
         assert process.stderr.read().decode() == complaint
         assert process.wait(60) == code
-
-
-def test_only_the_first_line_is_wanted() -> None:
-    assert run_shell("set -o pipefail; placesim place graphs/alexnet.yaml | head -1") == (0, "Device mapping:\n", "")
 
 
 @pytest.mark.parametrize(
@@ -146,14 +142,6 @@ def test_an_encoding_that_lacks_characters(environment: dict[str, str], tmp_path
         documents = list(map(json.loads, output.splitlines()))
         assert [row["value"] for row in documents[0]["results"]] in ([], ["é\N{GRINNING FACE}"])
     assert "\\u" not in outputs[-1]
-
-
-def test_interrupting_ends_with_130() -> None:
-    with start_with(ENDLESS) as process:
-        read_until(process, b"\n")  # of the first step
-        ended = interrupt(process)
-    assert ended.code == 130
-    assert "Traceback" not in ended.complaint
 
 
 def run_file(folder: Path, graph: str, *options: str) -> CommandResult:

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, redirect_stdout
+from contextlib import AbstractContextManager, ExitStack, redirect_stderr, redirect_stdout
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -116,28 +116,30 @@ class _ForkedWorker(subprocess.Popen[bytes]):
 
 
 def _serve() -> None:
-    import placesim.formats.script_graph
     import placesim.tf1.graph_defs.protos
-    import placesim.tf1.graphs.default_graph_scopes
-    import placesim.tf1.graphs.placeholders
-    import placesim.tf1.importing.import_hook
-    import placesim.tf1.math.casting
-    import placesim.tf1.math.products
-    import placesim.tf1.running.children
     import placesim.tf1.running.failures
-    import placesim.tf1.running.live
-    import placesim.tf1.running.recorder
+    import placesim.tf1.running.live  # noqa: F401
     from placesim.cli import main
+    from tests.scripts import import_api
 
+    import_api()
     graph = str(ROOT / "graphs" / "logging.yaml")
-    with redirect_stdout(StringIO()):
-        for words in (["run", graph], ["explain", graph, "MatMul"]):
-            main(words)  # imports the rest
+    plan = ["plan", graph, "--gpu", "2", "--free-all", "--evaluations", "5", "--jobs", "1"]
+
+    def run(*words: str) -> None:
+        """Import what a command needs."""
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            main(words)
+
+    run("run", graph)
+    run("explain", graph, "MatMul")
+    run("simulate", graph)
     gc.freeze()  # no child's collector looks at what is there already, whose memory it would copy
     for line in sys.stdin.buffer:
         task = json.loads(line)
-        if "plan" in task["words"]:
-            import placesim.studies.plan_study  # noqa: F401 - with SciPy, longer than most commands
+        if plan and "plan" in task["words"]:
+            run(*plan)  # with solvers, whose imports take longer than most commands
+            plan.clear()
         child = os.fork()
         if not child:
             _redirect(os.devnull, os.O_RDONLY, 0)

@@ -360,5 +360,5 @@ def _write_entry(name: str, value: AttrValue) -> bytes:
 
 
 _write_entry_once = lru_cache(_MAX_CACHED, typed=True)(_write_entry)
-_REPEATED = (DataType, bool)
+_REPEATED = (DataType, bool, int)
 """Types of attrs that have few values, in most nodes the same."""

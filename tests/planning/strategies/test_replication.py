@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -356,3 +357,14 @@ def test_rows_whose_number_depends_on_values_are_refused(tmp_path: Path) -> None
     for replication in (Replication(2), Replication(1, 2)):
         with pytest.raises(UsageError, match=r"gradient of unknown shape: got gradients/.*Reshape_1 \[\?\]"):
             DividedTraining(find_training(file.graph), replication)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"replicas": 2}, {"accumulate": 2}, {"stages": 2}, {"recompute": ("sqrt",)}, {"precision": "float16"}]
+)
+def test_a_graph_whose_steps_add_nodes_is_refused(settings: dict[str, Any]) -> None:
+    document = dense("adam")
+    graph = loaded(document | {"run": [*document["run"], {"nodes": [node("Neg", "less", "loss")], "fetch": ["less:0"]}]})
+    assert graph.file is not None
+    with pytest.raises(UsageError, match=r"^cannot rewrite a graph that grows: got steps that add nodes, expected one graph"):
+        rewrite_training(graph.file, Strategy(**settings))
