@@ -30,7 +30,7 @@ _TENSOR = 8  # of an AttrValue
 _TENSOR_CONTENT = 4  # of a TensorProto
 _CACHED_BYTES = 512
 _MAX_CACHED = 1 << 18
-_MANY_NODES = 100_000
+_MANY_NODES = 150_000
 """Number of nodes from which a second processor is worthwhile."""
 _FEW_NODES = 64
 """Number of nodes below which reading them together is no faster than one by one (measured)."""

@@ -99,12 +99,16 @@ class EntryKind:
             types = tuple([graph.nodes[i].signature for i in node.input_nodes])
             self.made[(types, node.input_slots) if any(node.input_slots) else types] = made
 
-    def tensor(self, number: str) -> TensorValue:
-        """Return the value of a constant. Raises InvalidValue."""
+    def content(self, text: str) -> Any:
+        """Return the content of an entry from its text: the texts of inputs, or a constant's number, None if it has none."""
+        if self.constant is None:
+            return text.split(self.parts.separator) if text else ()
+        return resolve_plain(text) if text else None
+
+    def tensor(self, number: Any) -> TensorValue:
+        """Return the value of a constant with this content. Raises InvalidValue."""
         value, dtype, shape = self.constant or (None, None, None)
-        if number:
-            value = resolve_plain(number)
-        return constant_value(value, dtype, shape)
+        return constant_value(value if number is None else number, dtype, shape)
 
 
 class EntryKinds:

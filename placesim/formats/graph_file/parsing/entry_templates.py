@@ -6,7 +6,7 @@ nodes are copies of it. Unusual entries always take the slow path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from placesim.formats.graph_file.entries.scoped_names import ScopedNames
@@ -17,7 +17,7 @@ from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import COLUMNS, Node, split_tensor_name
 from placesim.ops.attributes import Attrs
 
-_FoundEntry = tuple[EntryKind, str, str, int]
+_FoundEntry = tuple[EntryKind, str, Any, int]
 """The kind of an entry, its name, its content, and its packed number of lines."""
 
 
@@ -64,7 +64,8 @@ class AlikeEntries:
             found = find(text, is_plain)
             if found is None:
                 return
-            yield *found, found[0].lines or (text.count("\n") + 1) * COLUMNS
+            kind, name, given = found
+            yield kind, name, kind.content(given), kind.lines or (text.count("\n") + 1) * COLUMNS
 
     def found_columns(self, chunks: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[Any]]] | None:
         """Return an iterator over chunks of entries, each with the place where it ends, for `take_columns`.
@@ -116,8 +117,7 @@ class AlikeEntries:
                 attrs = {"dtype": tensor[0], "value": tensor}
             else:
                 try:
-                    if given:
-                        inputs = tuple(map(look_up, given.split(kind.parts.separator)))
+                    inputs = tuple(map(look_up, given))
                     made = kind.made.get(tuple([nodes[i].signature for i in inputs]))
                 except TypeError:  # an unknown name, or one with a slot
                     inputs, made = self._further_outputs(kind, given, look_up)
@@ -146,10 +146,10 @@ class AlikeEntries:
         return self._has_plain_names
 
     def _further_outputs(
-        self, kind: EntryKind, given: str, look_up: Callable[[str], int | None]
+        self, kind: EntryKind, given: Sequence[str], look_up: Callable[[str], int | None]
     ) -> tuple[tuple[int, ...], NodeTemplate | None]:
         """Return the nodes of inputs such as `a:1`, and the template for them; no nodes and None if a node is missing."""
-        nodes, parts = self._builder.graph.nodes, list(map(split_tensor_name, given.split(kind.parts.separator)))
+        nodes, parts = self._builder.graph.nodes, list(map(split_tensor_name, given))
         inputs = [look_up(name) for name, _ in parts]
         if None in inputs:
             return (), None
