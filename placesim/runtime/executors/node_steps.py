@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from placesim.ops.categories import ARGUMENTS, CONSTANTS, RECEIVES, RESULTS, SENDS
+from placesim.ops.kernels.blocks.constant_layouts import announce
 from placesim.runtime.executors.program import NUMBERS, Instruction, direct_binary, missing_argument_error, read_variable
 
 MANY = 1 << 62
@@ -134,6 +135,7 @@ def _is_plain_constant(instruction: Instruction) -> bool:
 
 def _constant(instruction: Instruction, store: list[Any], dropped: Sequence[int]) -> Step:
     out, array = instruction.outputs, instruction.attrs["value"].array
+    announce(array)
 
     def step() -> None:
         store[out] = array

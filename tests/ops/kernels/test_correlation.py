@@ -61,7 +61,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
             (products, "BROAD_MATRIX", 60),
             (work_parts, "BLOCK_BYTES", 2000),
             (winograd, "LEAST_OUTPUTS", 0),
-            (winograd, "SHARED_OUTPUTS", 8),
+            (winograd, "DIVIDED_BYTES", 2000),
             (winograd, "LEAST_CHANNELS", 1),
             (winograd, "LEAST_NUMBERS", 1),
             (winograd, "BLOCK_BYTES", 2000),

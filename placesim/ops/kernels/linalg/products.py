@@ -6,11 +6,13 @@ The split depends only on the shapes, so that rounding is the same for any numbe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from placesim.ops.kernels.blocks.constant_layouts import arranged, is_constant
 from placesim.ops.kernels.blocks.epilogues import Begin, Finish, leave, nothing_follows
 from placesim.ops.kernels.blocks.work_parts import even_parts, piece, shares_within
 from placesim.ops.kernels.kernel import Tensor
@@ -25,12 +27,18 @@ SMALL_PRODUCT = 1_000_000
 """Maximum multiplications of a product for which BLAS does not pack the matrices first."""
 THIN_MATRIX = 10_000
 """Maximum elements of a right matrix for which packing the left matrix would be a large part of the work."""
-FEW_TERMS = 1 << 5
-"""Number of summed terms below which writing a large output dominates: BLAS clears, reads and writes it when packing."""
+COLUMNS = 1 << 6
+"""Columns of a piece of a right matrix: BLAS multiplies as many at once."""
+LEAST_ROWS = 1 << 2
+"""Minimum rows of a product with a piece."""
+COPIED_ROWS = 1 << 9
+"""Minimum rows of a left matrix for which copying the right one into pieces takes less time than packing both."""
 FEW_ROWS = 1 << 5
 """Number of rows or columns below which reading the large matrix dominates."""
 BROAD_MATRIX = 1 << 16
 """Maximum elements of the small matrix beside a large one, so that it stays in a processor's cache."""
+FLOATS = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
+"""Types whose small products BLAS does not pack."""
 SUMMED = 0
 """Stands for the summed axis of a product; other axes are counted from the end, as negative numbers."""
 THIN_OUTPUT = 10_000
@@ -65,16 +73,64 @@ def multiply_into(output: Tensor, left: Tensor, right: Tensor, finish: Finish = 
         finish(slice(0, len(output)))
         return
     count, axis = cut_of(output.shape, left.shape[-1], output.ndim == left.ndim == 2)
+    pieces = pieces_of(right, left, len(left)) if axis != SUMMED or count < 2 else None
+    if pieces is not None and axis == -1 and len(left) >= FEW_ROWS:
+        axis = -2  # unpacked, the other matrix costs a second part nothing
     if count > 1 and axis == -output.ndim:
-        _multiply_parts(output, left, right, count, axis, finish)
+        _multiply_parts(output, left, right, count, axis, finish, pieces)
         return
     if count < 2:
-        multiply_part(output, left, right)
+        multiply_part(output, left, right, pieces)
     elif axis == SUMMED:
         _add_up(output, left, right, count)
     else:
         _multiply_parts(output, left, right, count, axis, leave)
     finish(slice(0, prod(output.shape[:-1])))
+
+
+def pieces_of(right: Tensor, left: Tensor, rows: int) -> Tensor | None:
+    """Return a right matrix in pieces of some columns, `[pieces, summed, columns]`; None if BLAS had better multiply all of it.
+
+    BLAS packs both operands of a large product.  Products of a few rows with a piece take less time, since it does not pack
+    them.  With fewer `rows` than `COPIED_ROWS`, only a constant is worth arranging in pieces.
+    """
+    if right.ndim != 2 or left.ndim != 2 or right.dtype not in FLOATS or left.dtype != right.dtype:
+        return None
+    if rows * right.size <= SMALL_PRODUCT or left.strides[1] != left.itemsize:
+        return None
+    width = piece_width(right.shape[1]) or (right.shape[1] if right.size <= THIN_MATRIX else 0)
+    if not width or len(right) * width * LEAST_ROWS > SMALL_PRODUCT:
+        return None
+    if width == right.shape[1]:
+        return np.ascontiguousarray(right)[None]
+    if rows < COPIED_ROWS and not is_constant(right):
+        return None
+    return arranged(right, "pieces", partial(_in_pieces, width=width))
+
+
+def _in_pieces(right: Tensor, width: int) -> Tensor:
+    return np.ascontiguousarray(right.reshape(len(right), -1, width).swapaxes(0, 1))
+
+
+@lru_cache(maxsize=1024)
+def piece_width(columns: int) -> int:
+    """Return the number of columns of a piece; 0 if so many columns cannot be cut into equal pieces of whole vectors."""
+    if columns <= 2 * COLUMNS:
+        return columns
+    return next((width for width in (COLUMNS, 48, 96, 32, 80, 16) if columns % width == 0), 0)
+
+
+def multiply_pieces(output: Tensor, left: Tensor, pieces: Tensor) -> None:
+    """Write the product of `[..., rows, summed]` and pieces `[..., pieces, summed, columns]` to `[..., rows, outputs]`."""
+    count, depth, width = pieces.shape[-3:]
+    rows = left.shape[-2]
+    few = piece(rows, max(1, SMALL_PRODUCT // (depth * width)))
+    whole = rows - rows % few
+    for part, length in ((slice(0, whole), few), (slice(whole, rows), rows - whole)):
+        if length:
+            by_rows = left[..., part, :].reshape(*left.shape[:-2], -1, 1, length, depth)
+            found = output[..., part, :].reshape(*output.shape[:-2], -1, length, count, width).swapaxes(-3, -2)
+            np.matmul(by_rows, pieces[..., None, :, :, :], out=found)
 
 
 def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
@@ -105,14 +161,16 @@ def _is_thin(elements: int, depth: int) -> bool:
     return 0 < elements <= THIN_OUTPUT < SMALL_PRODUCT < elements * depth
 
 
-def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int, axis: int, finish: Finish) -> None:
+def _multiply_parts(
+    output: Tensor, left: Tensor, right: Tensor, count: int, axis: int, finish: Finish, pieces: Tensor | None = None
+) -> None:
     """Compute a product in `count` parts along an output axis; `finish` must do nothing unless `axis` is the first axis."""
     rows = prod(output.shape[1:-1])
 
     def multiply(part: slice) -> None:
         one = left if axis == -1 else _take(left, axis, part)
         other = right if axis == -2 else _take(right, axis, part)
-        multiply_part(_take(output, axis, part), one, other)
+        multiply_part(_take(output, axis, part), one, other, pieces)
         finish(slice(part.start * rows, part.stop * rows))
 
     spread(multiply, list(even_parts(output.shape[axis], count)))
@@ -130,25 +188,25 @@ def _add_up(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:
     np.sum(sums, axis=0, dtype=output.dtype, out=output)
 
 
-def multiply_part(output: Tensor, left: Tensor, right: Tensor) -> None:
-    """Compute a part in one thread, as several small products if one matrix is long and the other thin."""
+def multiply_part(output: Tensor, left: Tensor, right: Tensor, pieces: Tensor | None = None) -> None:
+    """Compute a part in one thread, as several small products if one matrix is long and the other thin.
+
+    `pieces` are the right matrix in pieces; see `pieces_of`.
+    """
     if output.ndim == left.ndim == 2 and _is_thin(output.size, left.shape[1]):
         length = piece(len(right), SMALL_PRODUCT // output.size)
         whole = len(right) // length * length
-        pieces = left[:, :whole].reshape(len(left), -1, length).swapaxes(0, 1)
-        np.matmul(pieces, right[:whole].reshape(-1, length, right.shape[1])).sum(axis=0, dtype=output.dtype, out=output)
+        parts = left[:, :whole].reshape(len(left), -1, length).swapaxes(0, 1)
+        np.matmul(parts, right[:whole].reshape(-1, length, right.shape[1])).sum(axis=0, dtype=output.dtype, out=output)
         if whole < len(right):
             output += np.matmul(left[:, whole:], right[whole:])
         return
-    thin = BROAD_MATRIX if len(right) <= FEW_TERMS or output.shape[-1] <= FEW_ROWS else THIN_MATRIX
-    if left.ndim == right.ndim == 2 and right.size <= thin and output.size * len(right) > SMALL_PRODUCT:
-        length, right = piece(len(left), max(1, SMALL_PRODUCT // right.size)), np.ascontiguousarray(right)
-        whole = len(left) // length * length
-        np.matmul(left[:whole].reshape(-1, length, len(right)), right, out=output[:whole].reshape(-1, length, right.shape[1]))
-        if whole == len(left):
-            return
-        left, output = left[whole:], output[whole:]
-    np.matmul(left, right, out=output)
+    if pieces is None:
+        pieces = pieces_of(right, left, len(left))
+    if pieces is None:
+        np.matmul(left, right, out=output)
+    else:
+        multiply_pieces(output, left, pieces)
 
 
 def _take(tensor: Tensor, axis: int, part: slice) -> Tensor:

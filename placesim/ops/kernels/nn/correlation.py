@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from placesim.ops.kernels.blocks.constant_layouts import is_constant
 from placesim.ops.kernels.blocks.epilogues import Begin, nothing_follows
 from placesim.ops.kernels.blocks.scratch_buffers import scratch
 from placesim.ops.kernels.blocks.work_parts import BLOCK_BYTES, parts, shares
@@ -81,7 +82,7 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow],
         groups = tensor.shape[-1] // depth
         pairs = zip(np.split(tensor, groups, axis=-1), np.split(filters, groups, axis=-1), strict=True)
         return np.concatenate([correlate(group, part, windows) for group, part in pairs], axis=-1)
-    if suits(windows, len(tensor), depth, channels, tensor.dtype):
+    if suits(windows, len(tensor), depth, channels, tensor.dtype, is_constant(filters)):
         found, is_finite = correlate_tiles(np.ascontiguousarray(tensor), np.ascontiguousarray(filters), windows, begin)
         if is_finite:
             return found

@@ -13,18 +13,19 @@ Tensors are `[batch, rows, columns, channels]`, float32.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from math import ceil, prod
 from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from placesim.ops.kernels.blocks.constant_layouts import arranged
 from placesim.ops.kernels.blocks.epilogues import Begin, nothing_follows
 from placesim.ops.kernels.blocks.scratch_buffers import scratch
 from placesim.ops.kernels.blocks.work_parts import parts, shares
 from placesim.ops.kernels.kernel import Tensor
-from placesim.ops.kernels.linalg.products import SMALL_PRODUCT, product
+from placesim.ops.kernels.linalg.products import SMALL_PRODUCT, multiply_pieces, piece_width, product
 from placesim.ops.kernels.nn.patches import WindowBlock, padded_region
 from placesim.ops.kernels.nn.windows import SpatialWindow
 from placesim.ops.process.intra_op_threads import spread
@@ -39,8 +40,8 @@ LEAST_CHANNELS = 1 << 5
 """Minimum input and output channels; with fewer, transforming the tiles costs more than the products save."""
 LEAST_NUMBERS = 1 << 15
 """Minimum windows times channels: few windows need more channels, since then either transformation costs much."""
-SHARED_OUTPUTS = 1 << 9
-"""Minimum windows of two blocks, which two threads may share."""
+DIVIDED_BYTES = 1 << 19
+"""Minimum size of the transformed tiles and their sums of two blocks, which two threads may share."""
 BLOCK_BYTES = 1 << 23
 """Size of a block's transformed tiles and their sums."""
 SHARED_BYTES = 1 << 26
@@ -95,8 +96,18 @@ def transforms(tile: int, taps: int) -> Transforms:
     return Transforms(*(np.ascontiguousarray(matrix, np.float32) for matrix in found))
 
 
-def suits(windows: Sequence[SpatialWindow], batch: int, depth: int, channels: int, dtype: np.dtype[np.generic]) -> bool:
-    """Whether Winograd's algorithm is possible and faster for a convolution of this size and type."""
+def suits(
+    windows: Sequence[SpatialWindow],
+    batch: int,
+    depth: int,
+    channels: int,
+    dtype: np.dtype[np.generic],
+    is_constant: bool = False,
+) -> bool:
+    """Whether Winograd's algorithm is possible and faster for a convolution of this size and type.
+
+    The filter of a convolution with `is_constant` is transformed once for many steps.
+    """
     if windows[0].kernel not in TAPS or len(windows) != 2 or dtype != np.float32:
         return False  # at once, since most convolutions have one tap
     outputs, thinnest = batch * prod(window.outputs for window in windows), min(depth, channels)
@@ -104,8 +115,8 @@ def suits(windows: Sequence[SpatialWindow], batch: int, depth: int, channels: in
         windows[0].kernel == windows[1].kernel
         and all(window.stride == window.dilation == 1 and 0 <= window.before < window.kernel for window in windows)
         and thinnest >= LEAST_CHANNELS
-        and outputs >= LEAST_OUTPUTS * windows[0].kernel ** 2
-        and outputs * thinnest >= LEAST_NUMBERS
+        and (is_constant or outputs >= LEAST_OUTPUTS * windows[0].kernel ** 2)
+        and outputs * thinnest >= (LEAST_NUMBERS // 2 if is_constant else LEAST_NUMBERS)
     )
 
 
@@ -133,16 +144,17 @@ def correlate_tiles(
     finish = begin(output)
     chosen = chosen_transforms(windows, len(tensor), depth, channels)
     tile = chosen.tile
-    matrices = _transformed_filter(filters, chosen)
+    factors = chosen.factors**2
+    pieces = arranged(filters, ("factors", tile), partial(_transformed_filter, chosen=chosen))
     tiled = _tiled(windows, tile)
-    blocks = blocks_of_tiles(len(tensor), tiled, tile, (depth + channels) * len(matrices))
+    blocks = blocks_of_tiles(len(tensor), tiled, tile, (depth + channels) * factors)
     finite = [False] * len(blocks)
 
     def fill(number: int) -> None:
         block = blocks[number]
         tiles = _input_tiles(tensor, tiled, block, chosen)
-        sums = scratch("sums", (len(matrices), prod(tiles.shape[2:-1]), channels), tensor.dtype)
-        np.matmul(tiles.reshape(len(matrices), -1, depth), matrices, out=sums)
+        sums = scratch("sums", (factors, prod(tiles.shape[2:-1]), channels), tensor.dtype)
+        multiply_pieces(sums, tiles.reshape(factors, -1, depth), pieces)
         part = output[block.images, block.rows.start * tile : block.rows.stop * tile]
         found = _outputs(sums, tiles.shape[2:-1], chosen)
         part[...] = found[:, : part.shape[1], : part.shape[2]]
@@ -157,10 +169,16 @@ def correlate_tiles(
 
 
 def _transformed_filter(filters: Tensor, chosen: Transforms) -> Tensor:
-    """The filter `[taps, taps, inputs, outputs]` as a matrix for each factor of a tile, `[factors ** 2, inputs, outputs]`."""
+    """The filter `[taps, taps, inputs, outputs]` as a matrix for each factor of a tile, in pieces of `piece_width` columns.
+
+    It is `[factors ** 2, pieces, inputs, columns]`.
+    """
     both_axes = np.kron(chosen.of_filter, chosen.of_filter)
-    taps = filters.reshape(both_axes.shape[1], -1)
-    found = np.empty((len(both_axes), *filters.shape[2:]), filters.dtype)
+    depth, channels = filters.shape[2:]
+    width = piece_width(channels) or channels
+    pieces = np.ascontiguousarray(filters.reshape(-1, depth, channels // width, width).swapaxes(1, 2))
+    taps = pieces.reshape(both_axes.shape[1], -1)
+    found = np.empty((len(both_axes), *pieces.shape[1:]), filters.dtype)
     factors = found.reshape(len(found), -1)
     # BLAS would first copy a longer matrix to its own buffers, which takes twice as long as multiplying it
     for part in parts(taps.shape[1], both_axes.size, SMALL_PRODUCT):
@@ -224,8 +242,8 @@ def blocks_of_tiles(images: int, tiled: Sequence[SpatialWindow], tile: int, size
     `size` is the number of floats per tile. The blocks' rows count tiles.
     """
     rows, columns = (window.outputs // tile for window in tiled)
-    tiles = images * rows * columns
-    count = max(ceil(tiles * size * 4 / BLOCK_BYTES), min(2, tiles * tile**2 // (SHARED_OUTPUTS // 2)))
+    made = images * rows * columns * size * 4
+    count = max(ceil(made / BLOCK_BYTES), min(2, made // (DIVIDED_BYTES // 2)))
     return WindowBlock(slice(start, start + images), slice(0, rows)).cut(shares(count))
 
 
