@@ -100,8 +100,8 @@ class _Score:
 class BestPlans:
     """The best known step times by case, each with the seconds of all longer searches and the method that found it.
 
-    `found_by` names a search that was timed by the processor, or a case with less memory or fewer GPUs whose plan this is. The step
-    time of TensorFlow's default placement says whether costs have changed since; such a record does not count.
+    `found_by` names a search that was timed by the processor, or a case with less memory or fewer GPUs whose plan this is. The
+    step time of TensorFlow's default placement says whether costs have changed since; such a record does not count.
     """
 
     def __init__(self, path: Path) -> None:
