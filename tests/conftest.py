@@ -8,6 +8,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Generator, Iterator
+from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 from xdist.remote import Producer
 from xdist.scheduler.loadgroup import LoadGroupScheduling
+from xdist.workermanage import WorkerController
 
 from placesim.core.operating_system import available_processors
 from tests.examples import CI_EXAMPLES
@@ -116,6 +118,16 @@ class GroupScheduling(LoadGroupScheduling):
     def _split_scope(self, nodeid: str) -> str:
         scope: str = super()._split_scope(nodeid)
         return nodeid.partition("::")[0] if scope == nodeid else scope
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {nodeid: place for place, nodeid in enumerate(self.collection or ())}
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """As xdist's, which looks for the place of each test among all: more than a second for ten thousand tests."""
+        scope, tests = self.workqueue.popitem(last=False)
+        self.assigned_work[node][scope] = tests
+        node.send_runtest_some([self._places[nodeid] for nodeid, is_done in tests.items() if not is_done])
 
     def _pending_of(self, workload: dict[str, dict[str, bool]]) -> int:
         """Number of tests that a worker has yet to run. Groups run in turn, so all before a finished one are finished."""

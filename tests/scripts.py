@@ -42,14 +42,18 @@ def import_api() -> None:
     """Import once, before processes are forked, what most scripts need."""
     import placesim.formats.script_graph
     import placesim.ops.kernels.array.constants
+    import placesim.ops.kernels.math.arithmetic
     import placesim.ops.kernels.math.reductions
     import placesim.ops.kernels.random.distributions
+    import placesim.studies.simulation.program_sessions
     import placesim.tf1.array.shaping
     import placesim.tf1.control_flow.tensor_arrays
     import placesim.tf1.functions.branches
     import placesim.tf1.functions.loops
+    import placesim.tf1.graphs.placeholders
     import placesim.tf1.importing.import_hook
     import placesim.tf1.math.elementwise
+    import placesim.tf1.math.products
     import placesim.tf1.optimizers.kinds
     import placesim.tf1.random.drawing
     import placesim.tf1.running.children
@@ -57,6 +61,7 @@ def import_api() -> None:
     import placesim.tf1.running.recorder
     import placesim.tf1.session
     import placesim.tf1.variables.functions
+    import placesim.tf1.variables.getting
     import placesim.tf1.variables.initializers  # noqa: F401
     from placesim.tf1.gradients.registry import built_in
     from placesim.tf1.running.code_origin import is_users

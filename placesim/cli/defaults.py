@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,6 +126,7 @@ def defaults_of(command: click.Command, name: str, commands: Sequence[str]) -> D
     return Defaults(found, ignored)
 
 
+@cache
 def _options(command: click.Command) -> dict[str, Words]:
     """Return every option that can have a default, by each of its long words."""
     found: dict[str, Words] = {}

@@ -11,10 +11,10 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from io import FileIO
     from socket import socket
-    from typing import Any
+    from typing import Any, BinaryIO, NoReturn
 
 # --- files ----------------------------------------------------------------------------------------------------------
 
@@ -127,6 +127,59 @@ def apart_options() -> Mapping[str, Any]:
 
         return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
     return {"start_new_session": True}
+
+
+FORKS = sys.platform == "linux"
+"""Whether a process can continue in a copy of itself; on macOS, libraries that Python calls may then stop working."""
+
+
+def start_fork(work: Callable[[BinaryIO], object]) -> tuple[int, BinaryIO]:
+    """Call `work` with a pipe in a copy of this process, which ends afterwards. Raises OSError.
+
+    Returns the copy's process id, and the pipe's end for reading. Ctrl-C ends the copy without a message.
+    """
+    if sys.platform == "win32":
+        raise NotImplementedError
+    import signal
+
+    reader, writer = os.pipe()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the copy must not handle it as this process does
+    try:
+        process = os.fork()
+        if not process:
+            _work_and_end(work, reader, writer)
+    except OSError:
+        os.close(reader)
+        raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        os.close(writer)
+    return process, os.fdopen(reader, "rb")
+
+
+def _work_and_end(work: Callable[[BinaryIO], object], reader: int, writer: int) -> NoReturn:
+    if sys.platform != "win32":
+        import signal
+
+        try:
+            os.close(reader)  # so that writing fails when the other process has ended
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            with os.fdopen(writer, "wb") as pipe:
+                work(pipe)
+        except BaseException:
+            os._exit(1)
+    os._exit(0)
+
+
+def end_fork(process: int) -> None:
+    """End a copy of this process, and wait until it has ended."""
+    if sys.platform != "win32":
+        import signal
+
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
 
 
 # --- processors -----------------------------------------------------------------------------------------------------

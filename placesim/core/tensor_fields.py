@@ -93,7 +93,7 @@ def is_plain_value(array: Array) -> bool:
 
     A NaN is written as raw content, because only that keeps its bits.
     """
-    return has_one_value(array) or (array.size == 1 and array.dtype.isnative and not (array != array).any())
+    return has_one_value(array) or (array.size == 1 and array.dtype.isnative and (value := array.item()) == value)
 
 
 def stored_values(values: Array, dtype: DataType) -> Array:

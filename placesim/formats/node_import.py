@@ -89,8 +89,11 @@ class NodeImport:
         # most inputs are first outputs of earlier nodes, whose types have been checked for the same signatures
         found, own = np.array(sources, np.int64), np.repeat(np.arange(first, len(nodes)), counts)
         others = set((own[(found < 0) | (found >= own)] - first).tolist())
+        new: list[int] = []
         kinds, fitting = list(zip(signatures, read, strict=True)), self._fitting
-        for row in sorted(others.union([row for row, kind in enumerate(kinds) if kind not in fitting])):
+        if not fitting.issuperset(kinds):
+            new = [row for row, kind in enumerate(kinds) if kind not in fitting]
+        for row in sorted(others.union(new)):
             if row in others or kinds[row] not in fitting:
                 node, problems = nodes[first + row], len(self._problems)
                 node.input_nodes = node.input_slots = ()

@@ -29,4 +29,6 @@ TILED: Mapping[str, TiledConstants] = {family: TiledConstants(*row) for family, 
 STREAMS: Mapping[str, StreamConstants] = {family: StreamConstants(*row) for family, row in _TABLES["STREAMS"].items()}
 ROWS: Mapping[str, RowsConstants] = {family: RowsConstants(*row) for family, row in _TABLES["ROWS"].items()}
 STEPS: Mapping[str, StepsConstants] = {family: StepsConstants(*row) for family, row in _TABLES["STEPS"].items()}
+MEASURED_GPUS = frozenset(_TABLES["DEVICES"])
+"""Models of the catalogue of which at least 150 kernels, or 20 steps of networks, have a part in the constants."""
 SPREAD: Mapping[str, Spread] = {family: Spread(low, high) for family, (low, high, _) in _TABLES["SPREAD"].items()}

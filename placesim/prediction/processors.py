@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from placesim.core.errors import InvalidArgumentError, UsageError
-from placesim.machine.gpu_models import GpuModel
+from placesim.machine.gpu_models import GPU_MODELS, GpuModel
+from placesim.prediction.fitted_constants import MEASURED_GPUS
 
 Arithmetic = Literal["float64", "float32", "tf32", "float16", "bfloat16", "float8", "int8"]
 Memory = Literal["stacked", "planar", "gddr6x", "checked", "early", "processor"]
@@ -38,6 +39,10 @@ _FLOAT8_SINCE = 8.9
 _FLOAT64_TENSOR_CORES, _FLOAT64_TENSOR_GAIN = ("8.0", "9.0"), 2.0
 """Compute capabilities of A100 and H100, whose tensor cores double the rate of float64 products."""
 _WIDE_OPERATIONS_PER_CLOCK = 1500
+_MEASURED_CHIPS = frozenset(
+    (GPU_MODELS[name].compute_capability, GPU_MODELS[name].figures.multiprocessors) for name in MEASURED_GPUS
+)
+"""Compute capabilities and multiprocessors of measured GPUs; boards with the same chip differ only in clock and memory."""
 _TENSOR_CORES_GAIN = 3
 """Minimum ratio of the float16 to the float32 rate of GPUs with tensor cores. Without tensor cores, the ratio is at most 2."""
 
@@ -59,6 +64,7 @@ class Processor:
     - `watts`, `process_nm`: power limit and feature size, which bound the sustained rate.
     - `reached`: largest share of the data sheet's float32 rate that kernels reach; `rates` include it.
     - `forward_share`: time of forward convolutions on narrow tensor cores, relative to V100 and T4.
+    - `has_measurements`: whether measurements of a GPU with this chip have a part in the constants.
     - `has_short_reach`: whether its translation lookaside buffer (TLB) is too small for rows that are several pages apart.
     """
 
@@ -75,6 +81,7 @@ class Processor:
     has_short_reach: bool = False
     reached: float = 1.0
     forward_share: float = 1.0
+    has_measurements: bool = False
 
     @property
     def has_wide_tensor_cores(self) -> bool:
@@ -149,6 +156,7 @@ def gpu_processor(model: GpuModel) -> Processor:
         has_short_reach=generation < _VOLTA,
         reached=reached,
         forward_share=_FORWARD_SHARES.get(int(generation), 1.0) if own.tf32 else 1.0,
+        has_measurements=(model.compute_capability, own.multiprocessors) in _MEASURED_CHIPS,
     )
 
 

@@ -43,12 +43,24 @@ BOARD_DEVIATION = 0.03
 
 Studies of clusters found some 8 % between boards of a model (Sinha et al., SC 2022; recalled).
 """
+UNMEASURED_DEVIATION = 0.07
+"""`BOARD_DEVIATION` for GPUs without measurements, which also deviate from other GPUs.
+
+Networks on a GPU that had no part in the constants are 5 % too slow (RTX 4090; RTX 3090 with the others' forward share) or 7 %
+too fast (RTX 5090 and RTX PRO 6000 with RTX 3090's share).  With 7 %, four of five of the steps of these four are in their
+intervals (with 3 %: 63 %).
+"""
 
 
 def deviation_scale(processors: Iterable[Processor]) -> float:
     """Return the factor for a step on these GPUs: the larger one if they differ, 1 without any."""
     scales = [RECENT_DEVIATION_SCALE if processor.has_narrow_tf32_cores else DEVIATION_SCALE for processor in processors]
     return max(scales, default=1.0)
+
+
+def board_deviation(processors: Iterable[Processor]) -> float:
+    """Return the deviation of all kernels on these GPUs together, relative to their time: the larger one if they differ."""
+    return max((BOARD_DEVIATION if gpu.has_measurements else UNMEASURED_DEVIATION for gpu in processors), default=0.0)
 
 
 class SimulatedStep:
@@ -75,7 +87,7 @@ class SimulatedStep:
         calibration tells how far.  All kernels of GPUs deviate with their board, too.
         """
         low, high = self.extremes
-        scale = deviation_scale(place.gpu.processor for place in self.machine.places.values() if place.gpu is not None)
+        scale = deviation_scale(self._gpus)
         below, above = (min(1.0, scale * share) for share in self.independent_shares())
         board = self.board_deviation
         low = self.seconds - hypot(below * (self.seconds - low), board)
@@ -100,10 +112,14 @@ class SimulatedStep:
 
     @property
     def board_deviation(self) -> float:
-        """Seconds by which a step deviates with the boards of its GPUs."""
+        """Seconds by which a step deviates with its GPUs."""
         streams = self._compute_streams
         kernels = sum(cost.predicted.seconds for cost in self.placed if cost.resource in streams)
-        return BOARD_DEVIATION * min(self.seconds, kernels)
+        return board_deviation(self._gpus) * min(self.seconds, kernels)
+
+    @property
+    def _gpus(self) -> list[Processor]:
+        return [place.gpu.processor for place in self.machine.places.values() if place.gpu is not None]
 
     @property
     def _compute_streams(self) -> set[int]:

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
+from placesim.machine.gpu_models import GPU_MODELS
 from placesim.prediction import cost_formulas
 from placesim.prediction.cost_constants import RowsConstants, Spread, StepsConstants, StreamConstants, TiledConstants
+from tests.benchmarks import step_intervals
+from tests.benchmarks.network_rows import NetworkRow, read_networks
+from tests.benchmarks.recorded_networks import recorded_networks
 from tests.benchmarks.recorded_rows import read_fit_rows, read_published
-from tests.benchmarks.timing_rows import DATA, Measurement, read_measurements, read_processors
+from tests.benchmarks.timing_rows import DATA, SAME_BOARD, Measurement, read_measurements, read_processors
 
 FOLDS = 5
 MOST_ROWS = 1500
@@ -43,7 +46,8 @@ _HEADER = """Fitted constants, written by `python -m tests.benchmarks.fit_costs 
 
 Sources: kernels of NeuSight (PyTorch 2.1 on seven GPUs), DeepBench (ten GPUs, a Xeon Phi, three ARM), convnet-benchmarks (Caffe
 on a Titan X) and layer profiles of PipeDream; for wide tensor cores our recording of an H100 and an H200, DeepGEMM (an H800)
-and published products (`tests/data`).
+and published products (`tests/data`).  DEVICES has the GPUs of the catalogue of which enough kernels, or steps of networks,
+were measured.
 """
 LEAST = {"sharpness": 1.0}
 MOST = {"wave_share": 1.0, "efficiency": 1.25, "winograd_gain": 4.0}
@@ -233,6 +237,8 @@ def fitted(shape: Shape, columns: Columns, shared: SharedConstants, free: Sequen
             bounds[side][own.index(name)] = np.log(limits[name])
     if shape.record is TiledConstants:
         bounds[1][own.index("start_seconds")] = np.log(MOST_START_SECONDS)
+    from scipy.optimize import least_squares
+
     found = least_squares(misses, start, loss="soft_l1", f_scale=STRAY, max_nfev=25, bounds=bounds)
     return values(found.x)
 
@@ -321,7 +327,19 @@ def spreads(held: Sequence[FitRow]) -> dict[str, tuple[float, float]]:
     return found
 
 
-def table_text(model: Model, spread: Mapping[str, tuple[float, float]], counts: Mapping[str, int]) -> str:
+def measured_devices(kernels: Sequence[str], steps: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """The numbers of kernels and of networks' steps, of each GPU of the catalogue of which one of the two is large."""
+    counts = [Counter(SAME_BOARD.get(device, device) for device in devices) for devices in (kernels, steps)]
+    found = {name: (counts[0][name], counts[1][name]) for name in GPU_MODELS}
+    return {name: (ops, runs) for name, (ops, runs) in found.items() if ops >= FULL_ROWS or runs >= step_intervals.FULL_ROWS}
+
+
+def table_text(
+    model: Model,
+    spread: Mapping[str, tuple[float, float]],
+    counts: Mapping[str, int],
+    devices: Mapping[str, tuple[int, int]],
+) -> str:
     """The file of the fitted values: a table for each shape, with aligned columns at least two spaces apart."""
     shared = [("sustained", f"{model.shared.sustained:.4g}".replace("e+", "e"))]
     shared += [(kind, f"{getattr(model.shared, kind):.4g}") for kind in (*_MEMORIES, "processor")]
@@ -338,6 +356,7 @@ def table_text(model: Model, spread: Mapping[str, tuple[float, float]], counts: 
         tables.append([(name, *record._fields), *rows])
     spreads = [(family, f"{low:.3f}", f"{high:.3f}", str(counts[family])) for family, (low, high) in spread.items()]
     tables.append([("SPREAD", *Spread._fields, "measurements"), *spreads])
+    tables.append([("DEVICES", "kernels", "steps"), *((name, *map(str, numbers)) for name, numbers in devices.items())])
     return "\n".join([_HEADER, *map(_aligned, tables)])
 
 
@@ -350,6 +369,7 @@ def main() -> None:
     """Fits, prints errors, and writes the file if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ops", type=Path, default=DATA / "ops.csv.gz")
+    parser.add_argument("--models", type=Path, default=DATA / "models.csv.gz")
     parser.add_argument("--devices", type=Path, default=DATA / "devices.csv")
     parser.add_argument("--write", action="store_true", help=f"write {TARGET.name}")
     parser.add_argument("--quick", action="store_true", help="errors of the fit itself, nothing held out")
@@ -373,7 +393,10 @@ def main() -> None:
         table(f"{name}, by device", held, 1)
     if args.write:
         counts = {family: len(rows.seconds) for family, rows in columns.items()}
-        TARGET.write_text(table_text(model, spreads(folds), counts))
+        published = [row for row in read_networks(args.models, args.devices) if isinstance(row, NetworkRow)]
+        steps = [row.device for row in (*published, *recorded_networks())]
+        kernels = [str(device) for rows in columns.values() for device in rows.device]
+        TARGET.write_text(table_text(model, spreads(folds), counts, measured_devices(kernels, steps)))
 
 
 if __name__ == "__main__":

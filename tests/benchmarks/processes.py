@@ -20,7 +20,9 @@ class Usage(NamedTuple):
 
 def usage_of(command: Sequence[str], output: IO[bytes] | int = subprocess.DEVNULL) -> Usage:
     """Run a command in the repository's root. Raises CalledProcessError unless its exit code is 0."""
-    process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+    # as for most users, modules are compiled once, not for each process
+    settings = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, env=settings)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:

@@ -364,6 +364,7 @@ def streams() -> Iterator[Row]:
         yield stream(
             "cast to bfloat16", "float32", {"elements": count}, 1.5 * count, [(count,)], lambda x: x.to(torch.bfloat16)
         )
+        yield stream("cast to float32", "bfloat16", {"elements": count}, 3 * count, [(count,)], lambda x: x.to(torch.float32))
         yield stream("add of a number", "float32", {"elements": count}, 2 * count, [(count,)], lambda x: x + 1.5)
         yield stream("fill", "float32", {"elements": count}, count, [(count,)], torch.zeros_like)
         yield stream("sum of all", "float32", {"elements": count}, count, [(count,)], torch.sum)

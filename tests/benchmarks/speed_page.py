@@ -41,10 +41,10 @@ class Growth(NamedTuple):
 GROWTHS = (
     Growth("`place`, graph file", 1_000_000, "yaml", ("place", "--gpu", "1")),
     Growth("`place`, GraphDef", 1_000_000, "pb", ("place", "--gpu", "1")),
-    Growth("`simulate`, graph file", 40_000, "yaml", ("simulate", "--gpu", "1", *GPUS)),
+    Growth("`simulate`, graph file", 100_000, "yaml", ("simulate", "--gpu", "1", *GPUS)),
     Growth(
         "`plan`, 20 evaluations",
-        10_000,
+        20_000,
         "yaml",
         ("plan", "--gpu", "2", *GPUS, "--free-all", "--soft-placement", "--evaluations", "20"),
     ),

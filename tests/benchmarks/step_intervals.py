@@ -39,7 +39,10 @@ def deviation_scale(times: Sequence[NetworkTime]) -> float:
 
 
 def coverages(times: Sequence[NetworkTime], label: Label) -> dict[str, Coverage]:
-    """The coverage of each group; the width that judges a group comes from other groups, of recent GPUs or of the others."""
+    """The coverage of each group; the width that judges a group comes from other groups, of recent GPUs or of the others.
+
+    A GPU that no other group has counts as one without measurements.
+    """
     groups: Mapping[str, list[NetworkTime]] = defaultdict(list)
     for time in times:
         groups[label(time)].append(time)
@@ -50,7 +53,9 @@ def coverages(times: Sequence[NetworkTime], label: Label) -> dict[str, Coverage]
             for kind in {time.is_recent for time in own}
             for alike in [[time for time in times if time.is_recent == kind]]
         }
-        held = sum(time.is_within_scale(scales[time.is_recent]) for time in own) / len(own)
+        known = {time.row.device for other, rows in groups.items() for time in rows if other != name}
+        judged = [time if time.row.device in known else time.unmeasured for time in own]
+        held = sum(time.is_within_scale(scales[time.is_recent]) for time in judged) / len(own)
         found[name] = Coverage(len(own), sum(time.is_within for time in own) / len(own), held)
     return found
 

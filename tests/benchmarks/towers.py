@@ -1,6 +1,6 @@
 """A simulated step of `graphs/cifar10-towers.yaml` with more or fewer towers, a GPU each.
 
-    python -m tests.benchmarks.towers                 a table: 1, 2, 4 and 8 towers, on K80s and on V100s
+    python -m tests.benchmarks.towers                 a table: 1, 2 and 4 towers, on K80s and on V100s
     python -m tests.benchmarks.towers 4 --images 128  that graph for four GPUs as JSON, which every command takes
 
 The file has two towers of 8 images.  The graph of any other number is the file's with that many devices of the towers' scope:
@@ -27,7 +27,7 @@ from placesim.studies.time_study import study_time
 
 FILE = Path(placesim.__file__).parent.parent / "graphs" / "cifar10-towers.yaml"
 FILE_TOWERS, FILE_IMAGES = 2, 8
-NUMBERS = (1, 2, 4, 8)
+NUMBERS = (1, 2, 4)
 IMAGES = (8, 128)
 """The file's, and those of TensorFlow's tutorial on CIFAR-10."""
 _WIDTH = 26

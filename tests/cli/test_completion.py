@@ -126,8 +126,6 @@ SHELLS = {
 }
 TYPED = [
     ("placesim plac\tX", "place X"),
-    ("placesim manual graph-f\tX", "graph-file X"),
-    ("placesim explain graphs/logging.yaml Mat\tX", "MatMul X"),
     ("placesim explain graphs/cifar10-towers.yaml tower_\tX", "tower_1/X"),
     ("placesim place g.yaml --gpu-model GeForce\\ RTX\\ 4\tX", "GeForce\\ RTX\\ 40"),
     ("placesim run graphs/alexnet.yaml --feed im\tX", "images=X"),

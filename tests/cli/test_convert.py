@@ -207,16 +207,18 @@ def test_every_field_of_a_graph_def_goes_through_yaml(shell: Shell) -> None:
 @pytest.mark.parametrize("graph", GRAPHS, ids=lambda path: path.stem)
 def test_a_converted_graph_prints_what_the_graph_printed(graph: Path, shell: Shell) -> None:
     (shell.directory / graph.name).write_bytes(graph.read_bytes())
-    ways: tuple[tuple[str, ...], ...] = ((), ("--log-placement", "--summary"), ("--format", "json"))
+    ways: tuple[tuple[str, ...], ...] = (("--format", "json", "--summary"),)
     forms: tuple[str, ...] = ("yaml", "json")
+    if graph.stem in ("cond", "queue"):  # a report as JSON tells the most, and the texts are written from the same
+        ways = ((), ("--log-placement", "--summary"), *ways)
     if graph.stem in ("alexnet", "cifar10-towers"):  # the others show the same in less time
-        ways, forms = ways[-1:], forms[:1]
-    command = "place" if graph.stem == "alexnet" else "run"  # its values take a second to compute
+        forms = forms[:1]
+    command = "place" if graph.stem in ("alexnet", "cifar10-towers") else "run"  # their values take long to compute
     for form in forms:
         assert shell("convert", graph.name, f"converted.{form}").code == 0
     for arguments in ways:
         before = shell(command, graph.name, *arguments)
-        for form in forms if arguments == ways[-1] else forms[:1]:  # a report as JSON tells the most
+        for form in forms if arguments == ways[-1] else forms[:1]:
             after = shell(command, f"converted.{form}", *arguments)
             assert (after.code, located(after.output)) == (before.code, located(before.output))
             assert located(after.complaint) == located(before.complaint)

@@ -11,6 +11,7 @@ import pytest
 from tests.cli.shell import ROOT, Shell
 
 TOWERS = str(ROOT / "graphs" / "cifar10-towers.yaml")
+STAGES = str(ROOT / "graphs" / "pipeline.yaml")
 LOCAL = "/job:localhost/replica:0/task:0/device:"
 HEADS = ("nodes", "variables", "constants", "sent", "received", "peak")
 GPU_CELLS = ("1", "0", "0", "1 (16 B)", "1 (16 B)", "1.8 KiB")
@@ -23,7 +24,7 @@ nodes:
 
 @pytest.mark.slow
 def test_the_same_is_silent(shell: Shell) -> None:
-    assert shell("diff", TOWERS, TOWERS) == (0, "", "")
+    assert shell("diff", STAGES, STAGES) == (0, "", "")
 
 
 def test_two_graphs(shell: Shell) -> None:
@@ -126,7 +127,7 @@ def test_a_report_against_its_graph(shell: Shell) -> None:
         ((TOWERS,), "UsageError: nothing to compare with"),
         (("-", "-"), "UsageError: standard input used twice"),
         (("-", "--a-gpu", "2"), "UsageError: standard input used twice"),
-        ((TOWERS, "none.yaml"), "GraphFileError: none.yaml: cannot read the graph file"),
+        ((STAGES, "none.yaml"), "GraphFileError: none.yaml: cannot read the graph file"),
     ],
 )
 def test_wrong_command_lines(shell: Shell, arguments: tuple[str, ...], message: str) -> None:
@@ -340,7 +341,7 @@ def test_a_filter_of_run_asks_for_the_log(shell: Shell) -> None:
         ("explain", TOWERS, "conv1/weights", "--gpu", "1", "--soft-placement"),
         ("explain", TOWERS, "--gpu", "1"),
         ("check", TOWERS, "--rule", "max-transfers=0", "--rule", "variables-with-consumers"),
-        ("diff", TOWERS, "--soft-placement", "--a-gpu", "2", "--b-gpu", "1"),
+        ("diff", STAGES, "--soft-placement", "--a-gpu", "2", "--b-gpu", "1"),
     ],
 )
 def test_a_terminal_shows_the_same_words_in_colour(

@@ -94,27 +94,20 @@ def test_the_action_tells_that_a_glob_matches_nothing(repository: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.posix("bash")
-def test_the_repository_runs_nothing(repository: Path) -> None:
+def test_the_action_passes_where_nothing_is_found_and_the_repository_runs_nothing(repository: Path) -> None:
     """A pull request may bring modules that are named as those of Python, of pip and of placesim."""
     (repository / "placesim").mkdir()
     for name in ("placesim/__init__.py", "placesim/__main__.py", "venv.py", "pip.py", "click.py", "yaml.py", "json.py"):
         (repository / name).write_text(f"open({str(repository / 'canary')!r}, 'w')\n")
     ended = run_step(repository, "models/g.yaml", options="--gpu 4")
     assert (ended.code, ended.complaint) == (0, "")
+    assert "::error" not in ended.output
     install = ACTION_FILE["runs"]["steps"][0]["run"].splitlines()
     modules = [line.partition("python")[2] for line in install if " -m " in line]
     for start, module in zip(modules, ("venv", "pip"), strict=True):
         flags = re.findall(r"-[IP]\b", start.partition(" -m ")[0])
         assert run_process((sys.executable, *flags, "-m", module, "--help"), folder=repository).code == 0
     assert not (repository / "canary").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.posix("bash")
-def test_the_action_passes_where_nothing_is_found(repository: Path) -> None:
-    ended = run_step(repository, "models/g.yaml", options="--gpu 4")
-    assert (ended.code, ended.complaint) == (0, "")
-    assert "::error" not in ended.output
 
 
 def test_the_workflow_runs_make_check() -> None:

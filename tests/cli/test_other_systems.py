@@ -27,7 +27,7 @@ HINT = re.compile(
 )
 """A module without these words need not be parsed."""
 
-GRAPHS = ("cifar10-towers", "device-count", "logging", "missing-gpu", "model-parallel", "recomputation", "towers", "while")
+GRAPHS = ("device-count", "logging", "missing-gpu", "model-parallel", "recomputation", "towers", "while")
 TOWERS = ("towers.yaml", "--inventory", "machine.yaml")
 FILES = {
     "machine.yaml": "devices:\n  cpu: 1\n  gpu: {count: 4, model: Tesla V100-SXM2-16GB}\n",
@@ -51,8 +51,8 @@ CALLS = [
     Call(["place", "script.py"]),
     Call(["place", "frozen.pbtxt"]),
     Call(["place", "towers.yaml", "missing-gpu.yaml"]),
-    Call(["simulate", "cifar10-towers.yaml", "--output", "step.html"]),
-    Call(["memory", "cifar10-towers.yaml"]),
+    Call(["simulate", "recomputation.yaml", "--output", "step.html"]),
+    Call(["memory", "recomputation.yaml"]),
     Call(["parallelize", "model-parallel.yaml", "--replicas", "2", "--split", "x", "--split", "y", "--output", "towers.pb"]),
     Call(["plan", "device-count.yaml", "--gpu", "2", "--free-all", "--soft-placement", "--output", "plan.yaml"]),
     Call(["plan", "recomputation.yaml", "--strategies", "--evaluations", "5", "--jobs", "1"]),

@@ -11,6 +11,7 @@ import yaml
 
 import placesim
 from tests.cli.shell import ROOT, Shell
+from tests.cli.warm import run_warm
 from tests.planning.strategies.models import dense
 from tests.planning.strategies.test_recomputation import deep
 
@@ -122,8 +123,9 @@ with tf.Session() as session:
 def test_a_script_with_gpus_runs_to_its_end_on_a_machine_with_gpus(shell: Shell) -> None:
     (shell.directory / "train.py").write_text(SCRIPT, encoding="utf-8")
     arguments = ("parallelize", "train.py", "--replicas", "2", "--until", "end")
-    assert "All available devices [/job:localhost/replica:0/task:0/device:CPU:0]" in shell(*arguments).complaint
-    found = shell(*arguments, "--gpu", "1", "--output", "towers.yaml")
+    complaint = run_warm(shell.directory, *arguments).complaint
+    assert "All available devices [/job:localhost/replica:0/task:0/device:CPU:0]" in complaint
+    found = run_warm(shell.directory, *arguments, "--gpu", "1", "--output", "towers.yaml")
     assert (found.code, found.output) == (0, "")
     assert len(yaml.safe_load((shell.directory / "towers.yaml").read_text("utf-8"))["run"]) == 3
 

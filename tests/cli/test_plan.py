@@ -25,7 +25,8 @@ from placesim.planning.problem import Plan
 from placesim.report.terminal.planning import styled_plan
 from placesim.studies import plan_study
 from placesim.studies.plan_study import study_plan
-from tests.cli.shell import ROOT, Shell, rows, start
+from tests.cli.shell import ROOT, Shell, rows
+from tests.cli.warm import start_warm
 from tests.processes import interrupt, until
 
 BRANCHES = """
@@ -116,17 +117,17 @@ def test_where_nothing_can_move_that_is_said_with_the_way_out(shell: Shell) -> N
 @pytest.mark.slow
 def test_where_nothing_fits_it_is_said_what_would(shell: Shell) -> None:
     large = HELD.replace("4096", "30000").replace("Tesla V100-SXM2-16GB", "Tesla K20m")
-    ended = shell("plan", shell.write("g.yaml", large), *FEW, "--output", "planned.yaml")
+    ended = shell("plan", shell.write("g.yaml", large), *FEWER, "--output", "planned.yaml")
     assert ended.code == 1
     assert ended.complaint.startswith("no plan fits: on GPUs such as ")
     assert "or a smaller batch" in ended.complaint
     assert not (shell.directory / "planned.yaml").exists()
-    more = json.loads(shell("plan", "g.yaml", *FEW, "--format", "json").output)
+    more = json.loads(shell("plan", "g.yaml", *FEWER, "--format", "json").output)
     assert more["seconds"] is None
     assert more["ways_out"]
     # what it names does
     name = more["ways_out"][0].removeprefix("on GPUs such as ").partition(" (")[0]
-    assert shell("plan", "g.yaml", *FEW, "--gpu-model", name).code == 0
+    assert shell("plan", "g.yaml", *FEWER, "--gpu-model", name).code == 0
 
 
 @pytest.mark.slow
@@ -180,7 +181,7 @@ def test_where_an_option_says_the_machine_it_is_written(shell: Shell) -> None:
     (shell.directory / "folder").mkdir()
     np.save(shell.directory / "folder" / "x.npy", np.zeros((512, 512), np.float32))
     graph = shell.write("folder/g.yaml", FREE.replace("4096", "512") + "feed: {x: {file: x.npy}}\n")
-    ended = shell("plan", graph, *FEW, "--gpu", "3", "--soft-placement", "--format", "json", "--output", "planned.yaml")
+    ended = shell("plan", graph, *FEWER, "--gpu", "3", "--soft-placement", "--format", "json", "--output", "planned.yaml")
     assert ended.code == 0
     written = (shell.directory / "planned.yaml").read_text()
     assert "devices: {cpu: 1, gpu: {count: 3, model: Tesla V100-SXM2-16GB}}" in written
@@ -194,7 +195,7 @@ def test_where_an_option_says_the_machine_it_is_written(shell: Shell) -> None:
 @pytest.mark.slow
 def test_a_count_of_devices_that_an_option_makes_void_goes(shell: Shell) -> None:
     shell.write("g.yaml", FREE + "config: {device_count: {CPU: 2, GPU: 1}}\n")
-    assert shell("plan", "g.yaml", *FEW, "--gpu", "3", "--output", "planned.yaml").code == 0
+    assert shell("plan", "g.yaml", *FEWER, "--gpu", "3", "--output", "planned.yaml").code == 0
     assert "config: {device_count: {CPU: 2}}" in (shell.directory / "planned.yaml").read_text()
 
 
@@ -206,7 +207,7 @@ def test_what_one_entry_makes_is_split_by_name(shell: Shell) -> None:
     )
     text = text.replace("fetch: [sum]", "- {gradients: {of: sum, with_respect_to: {slope: x}}}\nfetch: [sum, slope]")
     shell.write("g.yaml", text)
-    told = json.loads(shell("plan", "g.yaml", *FEW, "--format", "json", "--output", "planned.yaml").output)
+    told = json.loads(shell("plan", "g.yaml", *FEWER, "--format", "json", "--output", "planned.yaml").output)
     written = (shell.directory / "planned.yaml").read_text()
     assert written.startswith(text)
     assert "\nplacement:\n" in written
@@ -238,13 +239,14 @@ def test_a_wrong_option_is_told(shell: Shell, arguments: tuple[str, ...], words:
 @pytest.mark.slow
 def test_a_contiguous_plan_of_real_towers(shell: Shell) -> None:
     towers = str(ROOT / "graphs" / "cifar10-towers.yaml")
-    options = ("--objective", "throughput", "--contiguous", "--free-all", "--soft-placement", "--evaluations", "60")
+    options = ("--objective", "throughput", "--contiguous", "--free-all", "--soft-placement", "--evaluations", "20")
     ended = shell("plan", towers, *options, "--jobs", "1", "--gpu-model", "Tesla K80")
     assert ended.code == 0
     ((_, value, bound, *_),) = rows(ended.output, "plan")
     assert 0 < float(bound) <= float(value)
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("objective", "method"),
@@ -270,7 +272,7 @@ def test_counted_work_gives_the_same_bytes_again_and_in_however_many_processes(
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children of a process are listed on Linux only")
 def test_the_best_so_far_is_told_and_written_when_the_search_is_interrupted(shell: Shell) -> None:
     graph = shell.write("g.yaml", LONG)
-    with start("plan", graph, "--seconds", "300", "--output", "planned.yaml", cwd=shell.directory) as process:
+    with start_warm("plan", graph, "--seconds", "300", "--output", "planned.yaml", cwd=shell.directory) as process:
         assert until(lambda: _searches(process.pid))
         ended = interrupt(process)
     assert (ended.code, ended.complaint) == (130, "")
@@ -327,7 +329,7 @@ def _searches(process: int) -> bool:
 
 
 def test_a_page_is_written_beside_the_report(shell: Shell) -> None:
-    ended = shell("plan", shell.write("g.yaml", FREE), *FEW, "--html", "plan.html", "--format", "json")
+    ended = shell("plan", shell.write("g.yaml", FREE), *FEWER, "--html", "plan.html", "--format", "json")
     assert (ended.code, ended.complaint) == (0, "")
     told = json.loads(ended.output)
     # the page's rows have gains
@@ -377,6 +379,7 @@ def test_the_line_of_progress_has_the_terminal_s_width_and_goes(monkeypatch: pyt
     assert last == ""
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.slow
 def test_peaks_are_sought_from_several_seeds_as_long_as_there_is_time(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan_study, "LEAST_ROUND", 0.1)

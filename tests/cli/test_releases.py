@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import placesim
+from placesim.formats.sources import scripts
 from tests.cli.shell import ROOT, Shell
-from tests.processes import PLACESIM, run_process
+from tests.cli.warm import run_warm
+from tests.scripts import run_in_fork
 
 FILES = ROOT / "tests" / "data" / "tensorflow-files-1.15"
 EXPECTED: dict[str, Any] = json.loads((FILES / "expect.json").read_text())
@@ -86,13 +88,14 @@ def test_a_model_that_1_15_saved_opens_in_either(release: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_script_is_told_which_tensorflow_it_has(shell: Shell) -> None:
+def test_a_script_is_told_which_tensorflow_it_has(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     script = shell.directory / shell.write("s.py", SCRIPT)
-    ended = run_process((*PLACESIM, "run", script, "--tensorflow", "1.15", "--gpu", "1"))
+    ended = run_warm(shell.directory, "run", str(script), "--tensorflow", "1.15", "--gpu", "1")
     assert ended.output.splitlines() == [
         "1.15.5",
         "[[0.5, 1.0], [0.0, 1.0]] ['CPU', 'XLA_CPU', 'GPU']",
         f"Cannot assign a device for operation z: node z (defined at {script}:12) ",
     ]
+    monkeypatch.setattr(scripts, "_run", run_in_fork)
     report = placesim.place(script, tensorflow="1.15")
     assert [device.type for device in report.devices] == ["CPU", "XLA_CPU"]

@@ -18,6 +18,7 @@ from placesim.report import document
 from placesim.report.document import json_line, json_text, result_document, result_pieces
 from placesim.runtime.sessions.results import Result
 from tests.cli.shell import Shell, start
+from tests.cli.warm import start_warm
 from tests.processes import interrupt
 
 COUNTED = {
@@ -123,7 +124,7 @@ def test_an_error_comes_behind_what_was_printed(shell: Shell) -> None:
 @pytest.mark.parametrize("options", ["", "--format json", "--log-placement"])
 def test_a_reader_that_leaves_ends_steps_without_end(options: str, tmp_path: Path) -> None:
     (tmp_path / "endless.json").write_text(ENDLESS)
-    with start("run", str(tmp_path / "endless.json"), *options.split()) as process:
+    with start_warm("run", str(tmp_path / "endless.json"), *options.split()) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.read(100)
@@ -136,7 +137,7 @@ def test_a_reader_that_leaves_ends_steps_without_end(options: str, tmp_path: Pat
 def test_a_reader_that_leaves_is_missed_while_a_function_may_still_be_placed(tmp_path: Path) -> None:
     endless = {**CALLED, "run": [{"fetch": ["c:0"], "repeat": 1_000_000_000}]}
     (tmp_path / "endless.json").write_text(json.dumps(endless))
-    with start("run", str(tmp_path / "endless.json"), "--format", "json") as process:
+    with start_warm("run", str(tmp_path / "endless.json"), "--format", "json") as process:
         assert process.stdout is not None
         process.stdout.close()
         assert process.wait(60) == 0
@@ -146,7 +147,7 @@ def test_a_reader_that_leaves_is_missed_while_a_function_may_still_be_placed(tmp
 @pytest.mark.parametrize("options", ["", "--format json"])
 def test_steps_without_end_are_interrupted(options: str, tmp_path: Path) -> None:
     (tmp_path / "endless.json").write_text(ENDLESS)
-    with start("run", str(tmp_path / "endless.json"), *options.split()) as process:
+    with start_warm("run", str(tmp_path / "endless.json"), *options.split()) as process:
         assert process.stdout is not None
         assert process.stdout.read(100)
         ended = interrupt(process)

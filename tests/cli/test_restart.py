@@ -13,7 +13,8 @@ import pytest
 import placesim
 from placesim.core.checkpoints.checkpoint import Checkpoint
 from placesim.core.checkpoints.checkpoint_state import latest_checkpoint, listed_checkpoints
-from tests.cli.shell import Shell, start
+from tests.cli.shell import Shell
+from tests.cli.warm import start_warm
 from tests.runtime.saving.graphs import write_training
 
 W = "  - {variable: w, shape: [2], initializer: zeros}\n"
@@ -252,7 +253,7 @@ def test_a_client_that_is_killed(shell: Shell) -> None:
     """SIGKILL at any moment: what is whole is at most one step old, and the rest comes out as it would have."""
     graph = write_training(shell.directory, 400)
     whole = by_step(shell("run", graph, "--format", "jsonl").output)
-    with start("run", graph, "--format", "jsonl", "--checkpoint", prefix_of(shell), "--checkpoint-every", "1") as client:
+    with start_warm("run", graph, "--format", "jsonl", "--checkpoint", prefix_of(shell), "--checkpoint-every", "1") as client:
         assert client.stdout is not None
         lines = [client.stdout.readline() for _ in range(30)]
         time.sleep(0.05)

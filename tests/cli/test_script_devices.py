@@ -50,7 +50,7 @@ def test_a_device_of_a_library_is_no_line_of_the_script(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_device_function_names_the_device_lines_in_its_way_and_a_patch_changes_them(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(TRAINED, encoding="utf-8")
-    plan = ("plan", "script.py", "--free-all", "--gpu", "2", "--evaluations", "20", "--output")
+    plan = ("plan", "script.py", "--free-all", "--gpu", "2", "--evaluations", "20", "--jobs", "1", "--output")
     told = run_warm(tmp_path, *plan, "planned.py").complaint
     assert "script.py:5:1 requests /cpu:0" in told
     assert ": change or remove th" in told

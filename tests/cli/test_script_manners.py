@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.warm import run_warm
-from tests.processes import run_shell
 
 HEAD = "import tensorflow as tf\n"
 
@@ -98,7 +97,7 @@ def test_scripts_without_sessions_are_said_to_be_eager(tmp_path: Path, session: 
 @pytest.mark.slow
 def test_a_function_that_no_session_runs_is_told(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(HEAD + "double = tf.function(lambda x: x * 2)\ny = double(tf.constant([2.0]))\n")
-    ended = run_shell("placesim run script.py", folder=tmp_path)
+    ended = run_warm(tmp_path, "run", "script.py")
     assert ended.code == 0
     assert ended.complaint.startswith(
         "Nothing was computed: the call of a tf.function made the node PartitionedCall, and no session ran it\n"
@@ -106,21 +105,13 @@ def test_a_function_that_no_session_runs_is_told(tmp_path: Path) -> None:
     )
     with (tmp_path / "script.py").open("a") as script:
         script.write("print(tf.Session().run(y))\n")
-    ended = run_shell("placesim run script.py", folder=tmp_path)
+    ended = run_warm(tmp_path, "run", "script.py")
     assert (ended.output, ended.complaint) == ("[4.]\n", "")
 
 
 def test_only_what_is_python_2_is_said_to_be(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("x = = 1\n")
     assert "Python 2" not in run_warm(tmp_path, "place", "script.py").complaint
-
-
-@pytest.mark.slow
-def test_a_script_without_an_end_is_ended(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(f"{HEAD}while True: pass\n")
-    ended = run_warm(tmp_path, "place", "script.py", "--timeout", "1")
-    assert ended.code != 0
-    assert "Timed out waiting for script.py: it has run for 1 seconds" in ended.complaint
 
 
 LINES = """\

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import ROOT, CommandResult, Shell, start
-from tests.cli.warm import run_warm
+from tests.cli.shell import ROOT, CommandResult, Shell
+from tests.cli.warm import run_warm, start_warm
 from tests.processes import interrupt, read_until
 
 GUIDES = ROOT / "tests" / "data" / "tf1" / "scripts"
@@ -150,7 +150,11 @@ def test_a_script_sees_the_machine_that_is_asked_for(tmp_path: Path) -> None:
         ),
         ("import os\nos._exit(3)\n", 2, "SystemExit: 3\n"),
         ("import os\nos.kill(os.getpid(), 9)\n", 1, "UnavailableError: the process of bad.py died of signal 9"),
-        ("import time\ntime.sleep(60)\n", 1, "DeadlineExceededError: Timed out waiting for bad.py"),
+        (
+            "import time\nimport tensorflow as tf\ntime.sleep(60)\n",
+            1,
+            "DeadlineExceededError: Timed out waiting for bad.py: it has run for 1 seconds",
+        ),
     ],
 )
 def test_a_script_that_fails(tmp_path: Path, text: str, code: int, complaint: str) -> None:
@@ -266,7 +270,7 @@ def test_the_environment_says_what_the_machine_has(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["place", "run"])
 def test_an_interrupt_ends_the_script_too(tmp_path: Path, command: str) -> None:
     (tmp_path / "sleeps.py").write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n")
-    with start(command, "sleeps.py", cwd=tmp_path, stderr=subprocess.STDOUT) as process:
+    with start_warm(command, "sleeps.py", cwd=tmp_path, stderr=subprocess.STDOUT) as process:
         script = int(read_until(process, b"\n"))
         assert interrupt(process) == (130, "", "")
     with pytest.raises(ProcessLookupError):

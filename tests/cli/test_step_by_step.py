@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from placesim.graph.builder import ScopedGraphBuilder
 from tests.cli.shell import Shell, start
 from tests.cli.test_process import ESCAPE, TERMINAL, on_a_terminal
 from tests.cli.test_reports import CALLED, COUNTED
+from tests.cli.warm import start_warm
 from tests.processes import interrupt, read_until, resident_bytes, until
 
 NODES = [
@@ -36,18 +38,6 @@ MANY = {
     ],
     "run": [{"fetch": ["middle"]}],
 }
-HALTED = """import sys, time
-from placesim.cli import main, progress
-from placesim.graph.builder import ScopedGraphBuilder
-progress.PATIENCE_SECONDS, progress.TICK_SECONDS = 0.05, 0.02
-unique_name = ScopedGraphBuilder.unique_name
-def name_slowly(builder, name):
-    time.sleep(60 if name == "middle" else 0)
-    return unique_name(builder, name)
-ScopedGraphBuilder.unique_name = name_slowly
-sys.argv[0] = "placesim"
-sys.exit(main())"""
-"""The command line with a bar after less than a moment; it reads up to the node in the middle, as long as a test takes."""
 BRANCHES = {
     **CALLED,
     "nodes": [*CALLED["nodes"], {"op": "Neg", "name": "before", "inputs": ["a"]}],
@@ -60,7 +50,7 @@ BRANCHES = {
 @pytest.mark.parametrize("options", [(), ("--format", "jsonl"), ("--log-placement",)])
 def test_a_steps_results_do_not_wait_for_the_next(options: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "late.json").write_text(json.dumps(LATE))
-    with start("run", str(tmp_path / "late.json"), *options) as process:
+    with start_warm("run", str(tmp_path / "late.json"), *options) as process:
         shown = read_until(process, b'"step":1' if "jsonl" in options else b"[1. 2.]\n[1. 2.]\n").decode()
         assert shown.startswith("Device mapping:") == ("--log-placement" in options)
         assert process.poll() is None
@@ -90,7 +80,7 @@ def test_ctrl_c_in_a_kernel_closes_the_json(tmp_path: Path) -> None:
 def test_ctrl_c_between_short_steps_closes_the_json(form: str, tmp_path: Path) -> None:
     endless = {**COUNTED, "run": [{"fetch": ["init"]}, {"fetch": ["o:0"], "repeat": 1_000_000_000}]}
     (tmp_path / "endless.json").write_text(json.dumps(endless))
-    with start("run", str(tmp_path / "endless.json"), "--format", form) as process:
+    with start_warm("run", str(tmp_path / "endless.json"), "--format", form) as process:
         shown = read_until(process, b'"step":9').decode()
         ended = interrupt(process)
     assert (ended.code, ended.complaint) == (130, "")
@@ -188,10 +178,19 @@ def test_what_is_counted_has_a_time_that_is_left(command: str, shell: Shell, mon
 
 
 @pytest.mark.slow
-def test_an_interrupted_reading_tells_how_far_it_is(tmp_path: Path) -> None:
+def test_an_interrupted_reading_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads up to the node in the middle, as long as a test takes."""
+    unique_name = ScopedGraphBuilder.unique_name
+
+    def name_slowly(builder: ScopedGraphBuilder, name: str) -> str:
+        time.sleep(60 if name == "middle" else 0)
+        return unique_name(builder, name)
+
+    monkeypatch.setattr(ScopedGraphBuilder, "unique_name", name_slowly)
+    monkeypatch.setattr("placesim.cli.progress.PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("placesim.cli.progress.TICK_SECONDS", 0.02)
     (tmp_path / "many.json").write_text(json.dumps(MANY))
-    program = (sys.executable, "-c", HALTED)
-    stopped = ESCAPE.sub("", on_a_terminal("simulate", str(tmp_path / "many.json"), program=program, interrupt_at="left"))
+    stopped = ESCAPE.sub("", on_a_terminal("simulate", str(tmp_path / "many.json"), interrupt_at="left"))
     assert re.search(r"interrupted: reading KiB, \d+% done", stopped), stopped
     assert "Traceback" not in stopped
 

@@ -19,7 +19,8 @@ from placesim.cli.studio.guard import Guard, new_token, page_policy
 from placesim.cli.studio.server import StudioServer
 from placesim.studies.studio.source import StudioSource
 from placesim.studies.studio.studio import Studio
-from tests.cli.shell import ROOT, Shell, start
+from tests.cli.shell import ROOT, Shell
+from tests.cli.warm import start_warm
 
 TOWERS = str(ROOT / "graphs/towers.yaml")
 HOST, TOKEN = "127.0.0.1:1234", "secret"
@@ -239,7 +240,7 @@ def test_bad_commands_say_what_is_wrong(shell: Shell, monkeypatch: pytest.Monkey
 @pytest.fixture
 def served() -> Iterator[tuple[HTTPConnection, str, Any]]:
     """A studio in a process of its own: a connection to it, its path, and the process."""
-    with start("studio", TOWERS, "--no-browser") as process:
+    with start_warm("studio", TOWERS, "--no-browser") as process:
         assert process.stdout is not None
         address = process.stdout.readline().decode().strip()
         match = re.fullmatch(r"http://(127\.0\.0\.1:\d+)(/[\w-]+/)", address)

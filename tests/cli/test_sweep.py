@@ -20,7 +20,8 @@ from placesim.studies.sweeping.axes import make_axes
 from placesim.studies.sweeping.row_dependencies import identity_of
 from placesim.studies.sweeping.row_simulation import RowOutcome, SweepJob, simulate_row
 from placesim.studies.sweeping.row_store import read_sweep
-from tests.cli.shell import Shell, rows, start
+from tests.cli.shell import Shell, rows
+from tests.cli.warm import start_warm
 from tests.processes import interrupt, read_until, until
 
 GRAPH = """
@@ -92,6 +93,7 @@ def test_a_row_is_what_simulate_says(shell: Shell, graph: str) -> None:
     assert [device[8] for device in rows(told, "device") if device[0] == "GPU:0"] == [row["peak_bytes"]]
 
 
+@pytest.mark.usefixtures("forked_workers")
 @pytest.mark.slow
 def test_processes_find_what_one_does(shell: Shell, graph: str) -> None:
     arguments = ("sweep", graph, "--gpu", "1..3", "--batch", "32..128*2")
@@ -501,7 +503,7 @@ def test_a_process_that_cannot_be_started_is_a_row(shell: Shell, graph: str, mon
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     (tmp_path / "g.yaml").write_text(GRAPH)
     output = tmp_path / "s.csv"
-    with start("sweep", str(tmp_path / "g.yaml"), "--batch", "1..2000", "--jobs", "2", "--output", str(output)) as process:
+    with start_warm("sweep", str(tmp_path / "g.yaml"), "--batch", "1..2000", "--jobs", "2", "--output", str(output)) as process:
         assert until(output.exists)
         ended = interrupt(process)
     assert ended.code == 130
@@ -515,7 +517,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_ctrl_c_prints_the_rows_so_far(tmp_path: Path) -> None:
     (tmp_path / "g.yaml").write_text(GRAPH)
-    with start("sweep", str(tmp_path / "g.yaml"), "--batch", "1..5000", "--jobs", "1") as process:
+    with start_warm("sweep", str(tmp_path / "g.yaml"), "--batch", "1..5000", "--jobs", "1") as process:
         printed = read_until(process, b"\n").decode()
         ended = interrupt(process)
     assert ended.code == 130

@@ -19,10 +19,10 @@ from placesim.studies import plan_study
 from placesim.studies.plan_study import study_plan
 from tests.cli.shell import ROOT, Shell
 
-TOWERS = str(ROOT / "graphs/cifar10-towers.yaml")
+STAGES = str(ROOT / "graphs/pipeline.yaml")
 SMALL = str(ROOT / "graphs/towers.yaml")
 REPORTS = {
-    "show": ("scopes", [TOWERS, "--memory"]),
+    "show": ("scopes", [STAGES, "--memory"]),
     "explain": ("explanation", [SMALL, "MatMul"]),
     "diff": ("difference", [SMALL, "--soft-placement", "--a-gpu", "4", "--b-gpu", "1", "--time", "--memory"]),
     "memory": ("memory", [SMALL]),

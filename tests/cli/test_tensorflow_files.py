@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from placesim.api.runs import run
 from tests.cli.shell import ROOT, Shell
-from tests.processes import PLACESIM, run_process
+from tests.cli.warm import start_warm
 
 FILES = ROOT / "tests" / "data" / "tensorflow-files"
 EXPECTED: list[dict[str, Any]] = json.loads((FILES / "expect.json").read_text())
@@ -89,7 +90,9 @@ def test_a_model_without_a_checkpoint_is_initialised_by_its_own_ops(shell: Shell
 def test_a_pipe_and_a_path_give_the_same(shell: Shell) -> None:
     arguments = ("--clear-devices", "--feed", f"x={BATCH}", "--format", "json")
     from_file = shell("run", str(FILES / "frozen.pb"), *arguments)
-    assert from_file == run_process((*PLACESIM, "run", "-", *arguments), given=(FILES / "frozen.pb").read_bytes())
+    with start_warm("run", "-", *arguments, stdin=subprocess.PIPE) as process:
+        output, complaint = process.communicate((FILES / "frozen.pb").read_bytes(), timeout=60)
+    assert from_file == (process.returncode, output.decode(), complaint.decode())
     assert from_file.code == 0
 
 

@@ -88,8 +88,9 @@ def test_every_kernel_of_every_step_is_there(shell: Shell) -> None:
 
 @pytest.mark.slow
 def test_the_counters_end_with_what_outlives_the_steps(shell: Shell) -> None:
-    trace = measured(shell, TOWERS)
-    document = json.loads(shell("simulate", TOWERS, "--format", "json").output)
+    stages = str(ROOT / "graphs" / "pipeline.yaml")
+    trace = measured(shell, stages)
+    document = json.loads(shell("simulate", stages, "--format", "json").output)
     kept = {memory["device"]: memory["changes"][-1][1] for memory in document["memory"]}
     ends = {name.split()[1]: values[-1][1] for name, values in trace.counters.items()}
     assert ends == {device.rpartition("device:")[2]: held for device, held in kept.items()}

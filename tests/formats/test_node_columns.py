@@ -11,6 +11,7 @@ from placesim.core.dtypes import FLOAT, INT32
 from placesim.core.errors import GraphFileError
 from placesim.core.protobuf_wire import message_field
 from placesim.formats.node_import import NodeImport
+from placesim.formats.tensorflow import node_def
 from placesim.formats.tensorflow.attr_value import LARGE_BYTES
 from placesim.formats.tensorflow.graph_def import read_graph_def
 from placesim.formats.tensorflow.node_def import NodeWriter
@@ -69,6 +70,16 @@ def test_a_block_of_nodes_is_read_as_its_nodes_are(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(NodeImport, "add_columns", add_one_by_one)
     assert in_blocks == list(map(_read, graphs))
+
+
+@pytest.mark.slow
+def test_blocks_that_another_process_reads_ahead_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(1)
+    graphs = [_graph_def(rng, oddness) for oddness in (0, 0.005, 0.1) for _ in range(4)]
+    expected = list(map(_read, graphs))
+    monkeypatch.setattr(node_def, "_MANY_NODES", 0)
+    monkeypatch.setattr(node_def, "can_compute_ahead", lambda: True)
+    assert expected == list(map(_read, graphs))
 
 
 def test_a_large_node_with_a_label_is_read_from_bytes_that_may_change() -> None:

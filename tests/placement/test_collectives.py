@@ -66,8 +66,9 @@ def test_a_broadcast_to_one_device_goes_with_its_control_inputs() -> None:
     ]
 
 
-def test_a_broadcast_of_known_shape_is_received_on_each_other_device() -> None:
-    placement = _broadcast({"a": 2, "b": 0, "c": 1}, Shape((2, 3)), "^start")
+@pytest.mark.parametrize("dims", [(2, 3), (0, 3)])
+def test_a_broadcast_of_known_shape_is_received_on_each_other_device(dims: tuple[int, ...]) -> None:
+    placement = _broadcast({"a": 2, "b": 0, "c": 1}, Shape(dims), "^start")
     placed = replace_collectives(placement)
     assert _rows(placed) == [
         ("start", "NoOp", [], "GPU:0"),
@@ -83,7 +84,7 @@ def test_a_broadcast_of_known_shape_is_received_on_each_other_device() -> None:
         ("castRecv_2", "_NcclBroadcastRecv", ["value/Shape2"], "GPU:1"),
     ]
     assert placed.graph.node("castRecv_0").attrs["num_devices"] == 3
-    assert placed.graph.node("value/Shape0").attrs["value"].array.tolist() == [2, 3]
+    assert placed.graph.node("value/Shape0").attrs["value"].array.tolist() == list(dims)
 
 
 def test_a_broadcast_of_unknown_shape_asks_for_it() -> None:

@@ -113,11 +113,10 @@ def _cut(placement: Placement) -> tuple[ClientGraph, Partitions]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["functions", "cluster"])
-def test_the_hash_seed_changes_nothing(name: str) -> None:
+def test_the_hash_seed_changes_nothing() -> None:
     script = (
         "from tests.placement.corpus import place_case, read_cases\n"
-        f"for case in list(read_cases('{name}'))[:40]:\n"
+        "for case in (case for name in ('functions', 'cluster') for case in list(read_cases(name))[:40]):\n"
         "    found = place_case(case)\n"
         "    print(found.devices, found.log, found.error, found.warnings, found.sends)\n"
     )
@@ -125,7 +124,7 @@ def test_the_hash_seed_changes_nothing(name: str) -> None:
         run_process((sys.executable, "-c", script), check=True, environment={"PYTHONHASHSEED": seed}).output
         for seed in ("1", "4711")
     ]
-    assert len(runs[0]) > 1000
+    assert len(runs[0]) > 2000
     assert runs[0] == runs[1]
 
 

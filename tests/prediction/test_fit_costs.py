@@ -21,7 +21,9 @@ from placesim.prediction.fitted_constants import (
 )
 from placesim.prediction.processors import gpu_processor
 from placesim.prediction.work_amounts import StreamedBytes
+from tests.benchmarks import step_intervals
 from tests.benchmarks.fit_costs import (
+    FULL_ROWS,
     LEAST,
     MOST,
     Model,
@@ -30,6 +32,7 @@ from tests.benchmarks.fit_costs import (
     fitted,
     fold_of,
     held_out,
+    measured_devices,
     shape_of,
     spreads,
 )
@@ -69,6 +72,12 @@ def test_a_spread_is_that_of_the_noise() -> None:
     low, high = spreads(held)[FAMILY]
     assert low == pytest.approx(np.exp(-0.2 * 1.28), abs=0.08)
     assert high == pytest.approx(np.exp(0.2 * 1.28), abs=0.12)
+
+
+def test_a_gpu_counts_as_measured_with_many_kernels_or_steps() -> None:
+    kernels = ["Titan Xp"] * FULL_ROWS + ["Tesla T4"] * (FULL_ROWS - 1) + ["AMD MI25"] * 1000
+    steps = ["RTX 3090"] * step_intervals.FULL_ROWS + ["Tesla T4"] * (step_intervals.FULL_ROWS - 1)
+    assert measured_devices(kernels, steps) == {"TITAN Xp": (FULL_ROWS, 0), "GeForce RTX 3090": (0, step_intervals.FULL_ROWS)}
 
 
 def test_folds_go_by_sizes() -> None:

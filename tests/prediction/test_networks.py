@@ -101,9 +101,10 @@ def run(name: str, **changes: Any) -> NetworkRun:
 @pytest.mark.parametrize(
     ("name", "numerics"),
     [
-        *((name, numerics)
-          for name in ("vgg11_bn", "seresnet18", "resnetv2_18d", "mobilenetv2_050", "densenet121")
-          for numerics in (Numerics(), Numerics("half", "float32"))),
+        # casts are all that mixed precision adds
+        *((name, Numerics("half", "float32"))
+          for name in ("vgg11_bn", "seresnet18", "resnetv2_18d", "mobilenetv2_050", "densenet121")),
+        ("vgg11_bn", Numerics()),
         # response normalization has a kernel for float32 alone
         *((name, Numerics()) for name in ("alexnet", "googlenet_plain")),
     ],
@@ -138,7 +139,7 @@ def test_a_softmax_casts_as_autocast_does(numerics: Numerics, kernels: list[str]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("numerics", [Numerics(), Numerics("half", "float32"), Numerics("bfloat16", "float32")])
+@pytest.mark.parametrize("numerics", [Numerics(), Numerics("bfloat16", "float32")])
 def test_the_gradient_of_a_softmax_multiplies_first(numerics: Numerics) -> None:
     """Two kernels in each of 12 layers, the first with the softmax's results."""
     step = recorded_step(run("vit_tiny_patch16_32", is_training=True, pixels=32, numerics=numerics))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from placesim.formats.sources.loading import load
-from placesim.machine.gpu_models import GPU_MODELS
+from placesim.machine.gpu_models import GPU_MODELS, GpuModel
 from placesim.machine.host_models import HostModel
 from placesim.machine.links import LATENCIES, PCIE_BYTES_PER_LANE
 from placesim.machine.options import make_options
@@ -20,7 +20,9 @@ from placesim.prediction.simulated_steps import (
     BOARD_DEVIATION,
     DEVIATION_SCALE,
     RECENT_DEVIATION_SCALE,
+    UNMEASURED_DEVIATION,
     SimulatedStep,
+    board_deviation,
     deviation_scale,
 )
 from placesim.prediction.spans import BeginCause, PathSpan, step_spans
@@ -206,6 +208,39 @@ def test_kernels_that_a_library_has_all_or_none_of_deviate_together() -> None:
 )
 def test_steps_of_recent_gpus_deviate_less(names: list[str], scale: float) -> None:
     assert deviation_scale(gpu_processor(GPU_MODELS[name]) for name in names) == scale
+
+
+@pytest.mark.parametrize(
+    ("names", "deviation"),
+    [
+        # by other boards with the same chips
+        (["Tesla V100-SXM2-32GB", "Tesla P100-SXM2-16GB", "A100-SXM4-80GB", "GeForce GTX 1080"], BOARD_DEVIATION),
+        (["GeForce RTX 3090", "GeForce RTX 5090"], BOARD_DEVIATION),  # by steps of networks
+        (["GeForce RTX 4090"], UNMEASURED_DEVIATION),
+        (["B200-SXM6-180GB"], UNMEASURED_DEVIATION),  # nine products
+        (["Tesla T4", "NVIDIA A10"], UNMEASURED_DEVIATION),
+        ([], 0.0),
+    ],
+)
+def test_a_gpu_without_measurements_deviates_more(names: list[str], deviation: float) -> None:
+    assert board_deviation(gpu_processor(GPU_MODELS[name]) for name in names) == deviation
+
+
+def test_a_gpu_that_users_describe_is_unmeasured() -> None:
+    own = GpuModel("Acme X1", 2**36, "7.5", 2e14, 4e12)
+    assert not gpu_processor(own).has_measurements
+
+
+@pytest.mark.parametrize(
+    ("name", "deviation"), [("GeForce RTX 3090", BOARD_DEVIATION), ("GeForce RTX 4090", UNMEASURED_DEVIATION)]
+)
+def test_a_step_deviates_with_its_gpu(name: str, deviation: float) -> None:
+    nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [1000, 1000]}]
+    nodes.append({"op": "Neg", "name": "n", "inputs": ["x"], "device": "/gpu:0"})
+    step, machine = recorded({"devices": {"cpu": 1, "gpu": {"count": 1, "model": name}}, "nodes": nodes, "fetch": ["n"]})
+    simulated = SimulatedStep(step, StepCosts(machine).placed(step), machine)
+    kernel = next(run.seconds for run in simulated.nodes() if run.node == "n")
+    assert simulated.board_deviation == pytest.approx(deviation * kernel)
 
 
 def test_nodes_of_a_host_deviate_together() -> None:

@@ -40,6 +40,14 @@ def test_a_board_deviates_beside_the_scale() -> None:
     assert timed("a", 141)._replace(board=10.0).is_within_scale(9)
 
 
+@pytest.mark.parametrize(("measured", "others", "expected"), [(106, "b", 1), (108, "b", 0), (106, "ba", 0), (102, "ba", 1)])
+def test_a_gpu_that_no_other_group_has_counts_as_unmeasured(measured: float, others: str, expected: float) -> None:
+    """A board that deviates by 3 s deviates by 7 s without measurements; the scale that other families give is 0."""
+    own = timed("a", measured)._replace(board=3.0)
+    times = [own, *(timed(device, 100)._replace(board=3.0) for device in others)]
+    assert coverages(times, lambda time: "own" if time is own else "other")["own"].held_out == expected
+
+
 def test_four_of_five_devices_have_their_measurements_within_the_scale() -> None:
     many = [timed(device, 100 + 10 * number) for number, device in enumerate("abcde", 1) for _ in range(20)]
     assert deviation_scale(many) == 4.0

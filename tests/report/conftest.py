@@ -29,7 +29,7 @@ class Browser:
         self._page = page
         self._directory = directory
         self._count = 0
-        self._seen: tuple[object, ...] = ()
+        self._seen = ""
 
     def open(self, text: str, width: int = WINDOW[0], height: int = WINDOW[1], dark: bool = WINDOW[2]) -> Page:
         """A page's text as a file in the tab, once it says that it is ready."""
@@ -38,13 +38,13 @@ class Browser:
         path = self._directory / f"{self._count}.html"
         path.write_text(text, "utf-8")
         page = self._visited(path.as_uri(), width, height, dark)
-        self._seen = (text, dark)
+        self._seen = text
         return page
 
     def visit(self, address: str, width: int = WINDOW[0], height: int = WINDOW[1], dark: bool = WINDOW[2]) -> Page:
         """The page at an address of this machine, once it says that it is ready."""
         self.check()
-        self._seen = ()
+        self._seen = ""
         return self._visited(address, width, height, dark)
 
     @contextmanager
@@ -66,21 +66,28 @@ class Browser:
             self._page.goto("about:blank")
 
     def _visited(self, address: str, width: int, height: int, dark: bool) -> Page:
-        page = self._page
-        if page.evaluate("document.querySelector(':hover') !== null"):
-            page.mouse.move(-1, -1)
-        page.set_viewport_size({"width": width, "height": height})
-        page.emulate_media(media="null", color_scheme="dark" if dark else "light")
-        page.goto(address)
-        wait(page, "document.documentElement.dataset.ready === 'true'")
-        return page
+        self._set_window(width, height, dark)
+        self._page.goto(address)
+        wait(self._page, "document.documentElement.dataset.ready === 'true'")
+        return self._page
 
     def look(self, text: str, width: int = WINDOW[0]) -> Page:
         """A page as the test before left it, where it opened the same one, in a light window that is made this wide."""
-        if self._seen != (text, WINDOW[2]):
+        if self._seen != text:
             return self.open(text, width)
-        self._page.set_viewport_size({"width": width, "height": WINDOW[1]})
+        self.change(width)
         return self._page
+
+    def change(self, width: int = WINDOW[0], height: int = WINDOW[1], dark: bool = WINDOW[2]) -> None:
+        """Make the window so large, light or dark, and point at nothing in it, until the page has heard of it."""
+        self._set_window(width, height, dark)
+        self._page.evaluate("new Promise(requestAnimationFrame)")
+
+    def _set_window(self, width: int, height: int, dark: bool) -> None:
+        if self._page.evaluate("document.querySelector(':hover') !== null"):
+            self._page.mouse.move(-1, -1)
+        self._page.set_viewport_size({"width": width, "height": height})
+        self._page.emulate_media(media="null", color_scheme="dark" if dark else "light")
 
     def check(self) -> None:
         """Assert that the page threw nothing, wrote nothing to the console and asked no network but where it comes from.
@@ -95,7 +102,7 @@ class Browser:
             assert {url.partition(":")[0] for url in asked} <= {"file", "blob", "data"}
         except AssertionError:
             self._page.goto("about:blank")
-            self._seen = ()
+            self._seen = ""
             raise
 
 

@@ -139,8 +139,14 @@ def test_a_placement_for_which_there_is_no_room_has_no_lanes(monkeypatch: pytest
 
 @pytest.fixture
 def page(browser: Browser) -> Page:
-    """The page of a plan."""
-    return opened(browser, plan())
+    """The page of a plan with the two steps that it shows first, nothing selected, in light colours."""
+    page = browser.look(written(plan()))
+    page.evaluate(
+        "document.activeElement.blur(); if (comparison.theme.isDark) comparison.theme.turn(); comparison.selectNothing();"
+        "comparison.latest = 1; comparison.show({before: comparison.data.before, after: comparison.data.after})"
+    )
+    settled(page)
+    return page
 
 
 def opened(browser: Browser, study: PlanStudy, **window: Any) -> Page:
@@ -258,20 +264,23 @@ def test_keys_walk_along_the_path_of_the_side_where_the_user_is(page: Page) -> N
     assert page.evaluate("getComputedStyle(document.body).colorScheme") == "dark"
 
 
-@pytest.mark.parametrize(("width", "dark"), [(360, False), (768, True), (1280, False), (1920, True)])
-def test_nothing_is_wider_than_the_window_or_lies_on_another(browser: Browser, width: int, dark: bool) -> None:
-    page = opened(browser, plan("a-graph-with-a-rather-long-name-of-its-own.yaml"), width=width, dark=dark)
-    assert overflowing(page) == []
+def test_nothing_is_wider_than_the_window_or_lies_on_another(browser: Browser) -> None:
+    page = opened(browser, plan("a-graph-with-a-rather-long-name-of-its-own.yaml"), width=360)
     parts = "header > *, .side-head > *, #cards > *, #headline, #legend, .lanes, #panel"
-    boxes = page.evaluate(
-        f"[...document.querySelectorAll({json.dumps(parts)})].map(e => [e.id || e.tagName, e.getBoundingClientRect()])"
-        ".filter(([, b]) => b.width && b.height).map(([id, b]) => [id, b.left, b.top + scrollY, b.right, b.bottom + scrollY])"
-    )
-    for number, (name, left, top, right, bottom) in enumerate(boxes):
-        assert right <= width + 0.5, name
-        for other, *box in boxes[number + 1 :]:
-            apart = right <= box[0] + 0.5 or box[2] <= left + 0.5 or bottom <= box[1] + 0.5 or box[3] <= top + 0.5
-            assert apart, (name, other)
+    for width, dark in ((360, False), (768, True), (1280, False), (1920, True)):
+        browser.change(width, dark=dark)
+        settled(page)
+        assert overflowing(page) == []
+        boxes = page.evaluate(
+            f"[...document.querySelectorAll({json.dumps(parts)})].map(e => [e.id || e.tagName, e.getBoundingClientRect()])"
+            ".filter(([, b]) => b.width && b.height)"
+            ".map(([id, b]) => [id, b.left, b.top + scrollY, b.right, b.bottom + scrollY])"
+        )
+        for number, (name, left, top, right, bottom) in enumerate(boxes):
+            assert right <= width + 0.5, name
+            for other, *box in boxes[number + 1 :]:
+                apart = right <= box[0] + 0.5 or box[2] <= left + 0.5 or bottom <= box[1] + 0.5 or box[3] <= top + 0.5
+                assert apart, (name, other)
 
 
 def test_no_heading_lies_on_the_end_of_the_shorter_step(browser: Browser) -> None:

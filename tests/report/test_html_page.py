@@ -187,9 +187,15 @@ def graph_page(file: str) -> str:
 
 
 @pytest.fixture
-def towers(browser: Browser) -> Page:
+def drawn(browser: Browser) -> Page:
+    """The page of two towers by scope, whatever is open or selected in it."""
+    return by_scope(browser.look(towers_page()))
+
+
+@pytest.fixture
+def towers(drawn: Page) -> Page:
     """The page of two towers with its first scopes open, nothing selected, and colours by device."""
-    page = by_scope(browser.look(towers_page()))
+    page = drawn
     page.evaluate("document.activeElement.blur()")
     press(page, "Escape")
     press(page, "c")
@@ -255,8 +261,8 @@ def test_it_opens_with_the_outermost_scopes_which_the_legend_does_not_hide(brows
     assert lowest < towers.evaluate("document.getElementById('legend').getBoundingClientRect().y")
 
 
-def test_the_matrix_is_the_pictures(towers: Page) -> None:
-    rows = towers.evaluate(
+def test_the_matrix_is_the_pictures(drawn: Page) -> None:
+    rows = drawn.evaluate(
         "[...document.querySelectorAll('#matrix tr')].slice(1).map(r => [...r.cells].map(c => c.textContent))"
     )
     names = ["CPU:0", "GPU:0", "GPU:1"]
@@ -264,14 +270,14 @@ def test_the_matrix_is_the_pictures(towers: Page) -> None:
     assert [[names[src], names[dst], str(total.number)] for (src, dst), total in expected.items()] == [row[:3] for row in rows]
 
 
-def test_the_page_names_the_library_that_it_carries(towers: Page) -> None:
-    version = towers.evaluate("cytoscape.version")
+def test_the_page_names_the_library_that_it_carries(drawn: Page) -> None:
+    version = drawn.evaluate("cytoscape.version")
     assert f"Cytoscape.js {version}" in SHELL.about
     assert f"Cytoscape.js {version}" in (ASSETS / SHELL.main[0]).read_text()
 
 
-def test_links_end_at_their_boxes(towers: Page) -> None:
-    gaps = towers.evaluate(
+def test_links_end_at_their_boxes(drawn: Page) -> None:
+    gaps = drawn.evaluate(
         f"{CY}.edges().map(e => {{ const gap = (p, b) => Math.max(Math.abs(p.x - b.position('x')) - b.width() / 2, "
         "Math.abs(p.y - b.position('y')) - b.height() / 2); "
         "return Math.max(Math.abs(gap(e.sourceEndpoint(), e.source())), Math.abs(gap(e.targetEndpoint(), e.target()))); })"
@@ -280,8 +286,8 @@ def test_links_end_at_their_boxes(towers: Page) -> None:
     assert max(gaps) < 12
 
 
-def test_no_two_devices_look_alike(towers: Page) -> None:
-    assert towers.evaluate("new Set(Array.from({length: 42}, (_, i) => JSON.stringify({...look(i, ''), label: 0}))).size") == 42
+def test_no_two_devices_look_alike(drawn: Page) -> None:
+    assert drawn.evaluate("new Set(Array.from({length: 42}, (_, i) => JSON.stringify({...look(i, ''), label: 0}))).size") == 42
 
 
 @pytest.mark.parametrize(
@@ -294,13 +300,14 @@ def test_no_two_devices_look_alike(towers: Page) -> None:
         ("bytes", "< 32 KiB"),
     ],
 )
-def test_the_graph_is_coloured_by(towers: Page, mode: str, legend: str) -> None:
+def test_the_graph_is_coloured_by(drawn: Page, mode: str, legend: str) -> None:
     images = f"JSON.stringify({CY}.nodes('.node, .scope').map(b => b.data('image')))"
-    device = towers.evaluate(images)
-    colour_by(towers, mode)
-    assert legend in towers.inner_text("#legend")
+    colour_by(drawn, "device")
+    device = drawn.evaluate(images)
+    colour_by(drawn, mode)
+    assert legend in drawn.inner_text("#legend")
     # all is on the requested device, and a device looks the same in a request
-    assert (towers.evaluate(images) == device) == (mode in ("device", "requested"))
+    assert (drawn.evaluate(images) == device) == (mode in ("device", "requested"))
 
 
 def test_search_by_keyboard_finds_a_node_and_opens_what_it_stands_in(towers: Page) -> None:
@@ -460,13 +467,14 @@ def test_by_scope_the_first_picture_fits_and_can_be_read(browser: Browser, file:
     assert page.evaluate(f"{CY}.zoom() * 12") >= 10
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_light_and_dark_are_legible(browser: Browser, dark: bool) -> None:
-    page = browser.open(towers_page(), dark=dark)
-    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (sum(map(int, re.findall(r"\d+", ground))) < 200) == dark
-    # WCAG 2.1: 4.5 to 1 for text
-    assert min(page.evaluate(CONTRAST)) >= 4.5
+def test_light_and_dark_are_legible(browser: Browser) -> None:
+    page = browser.open(towers_page(), dark=True)
+    for dark in (True, False):
+        browser.change(dark=dark)
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, re.findall(r"\d+", ground))) < 200) == dark
+        # WCAG 2.1: 4.5 to 1 for text
+        assert min(page.evaluate(CONTRAST)) >= 4.5
 
 
 # --- lanes by device
@@ -479,8 +487,20 @@ def lanes(browser: Browser, seen: Picture, width: int = 1400) -> Page:
     return page
 
 
+@pytest.fixture
+def tower_lanes(browser: Browser) -> Page:
+    """The page of two towers by device, whatever is selected in it."""
+    page = browser.look(towers_page(), 1400)
+    if page.evaluate("document.getElementById('arrangement').value") != "lanes":
+        press(page, "v")
+    return page
+
+
 PIECES = """[...document.querySelectorAll('.lane')].map(lane => [lane.getAttribute('aria-label'),
   [...lane.querySelectorAll('.box')].map(box => box.innerText.split('\\n'))])"""
+LETTER_SIZES = (
+    "[...document.querySelectorAll('#lanes *')].filter(e => e.innerText).map(e => parseFloat(getComputedStyle(e).fontSize))"
+)
 
 
 def hold_places(page: Page) -> None:
@@ -508,41 +528,39 @@ def hold_pieces(page: Page, seen: Picture) -> None:
     assert sorted(row[2:] for row in wires) == sorted([wire.copies.number, wire.copies.bytes] for wire in arranged.wires)
 
 
-@pytest.mark.parametrize("width", [1400, 800, 400])
-def test_each_device_has_a_lane_with_what_it_runs(browser: Browser, width: int) -> None:
+def test_each_device_has_a_lane_with_what_it_runs(browser: Browser) -> None:
     seen = picture(TOWERS, gpu=2)
-    page = lanes(browser, seen, width)
+    page = lanes(browser, seen, 400)
     hold_places(page)
-    if width > 400:
-        hold_pieces(page, seen)
-    page.keyboard.press("c")
-    pieces = dict(page.evaluate(PIECES))
-    assert list(pieces) == ["CPU:0", "GPU:0", "GPU:1"]
-    # a name that is too wide loses what stands before its last part
-    assert [(name.rpartition("/")[2], what) for name, what in pieces["GPU:1"]] == [
-        ("images", "Placeholder"),
-        ("layer_0", "3 ops"),
-        ("layer_1", "3 ops"),
-        ("gradients", "10 ops"),
-    ]
-    # a scope on two devices stands in both lanes
-    assert ["▸ train/layer_1", "4 of 5 ops"] in pieces["CPU:0"]
-    assert ["▸ train/layer_1", "1 of 5 ops"] in pieces["GPU:0"]
-    assert overflowing(page) == []
-    sizes = (
-        "[...document.querySelectorAll('#lanes *')].filter(e => e.innerText).map(e => parseFloat(getComputedStyle(e).fontSize))"
-    )
-    assert min(page.evaluate(sizes)) >= 10
-    over = page.evaluate(
-        "(() => { const at = e => e.getBoundingClientRect(), legend = at(document.getElementById('legend')); "
-        "return at(document.getElementById('canvas')).bottom <= legend.top + 0.5; })()"
-    )
-    assert over
+    for width in (400, 800, 1400):
+        browser.change(width)
+        wait(page, "thePage.views.lanes.width === thePage.views.lanes.container.clientWidth")
+        if width > 400:
+            hold_pieces(page, seen)
+        page.keyboard.press("c")
+        pieces = dict(page.evaluate(PIECES))
+        assert list(pieces) == ["CPU:0", "GPU:0", "GPU:1"]
+        # a name that is too wide loses what stands before its last part
+        assert [(name.rpartition("/")[2], what) for name, what in pieces["GPU:1"]] == [
+            ("images", "Placeholder"),
+            ("layer_0", "3 ops"),
+            ("layer_1", "3 ops"),
+            ("gradients", "10 ops"),
+        ]
+        # a scope on two devices stands in both lanes
+        assert ["▸ train/layer_1", "4 of 5 ops"] in pieces["CPU:0"]
+        assert ["▸ train/layer_1", "1 of 5 ops"] in pieces["GPU:0"]
+        assert overflowing(page) == []
+        assert min(page.evaluate(LETTER_SIZES)) >= 10
+        over = page.evaluate(
+            "(() => { const at = e => e.getBoundingClientRect(), legend = at(document.getElementById('legend')); "
+            "return at(document.getElementById('canvas')).bottom <= legend.top + 0.5; })()"
+        )
+        assert over
 
 
-def test_between_lanes_is_what_is_copied(browser: Browser) -> None:
-    seen = picture(TOWERS, gpu=2)
-    page = lanes(browser, seen)
+def test_between_lanes_is_what_is_copied(tower_lanes: Page) -> None:
+    page, seen = tower_lanes, picture(TOWERS, gpu=2)
     assert page.evaluate("document.querySelectorAll('.wire').length") > 0
     totals = page.evaluate("thePage.views.lanes.wires.flatMap(wire => [...wire.link.copies])")
     known = copies_by_edge(seen)
@@ -560,8 +578,8 @@ def test_between_lanes_is_what_is_copied(browser: Browser) -> None:
     assert lit
 
 
-def test_wires_follow_when_a_window_changes_its_height(browser: Browser) -> None:
-    page = lanes(browser, picture(TOWERS, gpu=2))
+def test_wires_follow_when_a_window_changes_its_height(tower_lanes: Page) -> None:
+    page = tower_lanes
     ends = "JSON.stringify([...document.querySelectorAll('.wire')].map(wire => wire.getAttribute('d')))"
     before = page.evaluate(ends)
     page.set_viewport_size({"width": 1400, "height": 1400})
@@ -569,8 +587,8 @@ def test_wires_follow_when_a_window_changes_its_height(browser: Browser) -> None
     assert page.evaluate("thePage.views.lanes.height") > 900
 
 
-def test_a_scope_opens_in_its_lanes_and_closes(browser: Browser) -> None:
-    page = lanes(browser, picture(TOWERS, gpu=2))
+def test_a_scope_opens_in_its_lanes_and_closes(tower_lanes: Page) -> None:
+    page = tower_lanes
     page.keyboard.press("/")
     page.keyboard.insert_text("tower_1/layer_0/matmul")
     page.keyboard.press("Enter")
@@ -698,9 +716,10 @@ def test_memory_by_device_is_seen_and_leads_to_its_node(browser: Browser, tmp_pa
     assert held == [["GPU:0", "4.0 MiB", "50 %"], ["GPU:1", "4.0 MiB", "100 %"]]
 
 
-@pytest.mark.parametrize("width", [1440, 900, 390])
-def test_where_memory_is_not_known_it_says_why(browser: Browser, tmp_path: Path, width: int) -> None:
-    page = browser.open(html_page(with_memory(tmp_path)), width=width)
+def test_where_memory_is_not_known_it_says_why(browser: Browser, tmp_path: Path) -> None:
+    page = browser.open(html_page(with_memory(tmp_path)), 390)
     assert "Unavailable: placeholders have unknown shapes: x [?,262144]" in page.inner_text("#memory")
-    assert overflowing(page) == []
+    for width in (390, 900, 1440):
+        browser.change(width)
+        assert overflowing(page) == []
     assert page.evaluate("document.querySelector('.peak')") is None

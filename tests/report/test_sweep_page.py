@@ -77,11 +77,22 @@ def test_a_name_cannot_become_markup_and_rows_are_read_back() -> None:
     assert read_sweep(page.encode(), "html") == sweep("</script><img src=x>.yaml")
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1440, False), (900, True), (390, False), (390, True)])
-def test_a_person_sees_small_pictures_and_a_table(browser: Browser, width: int, dark: bool) -> None:
-    page = browser.open(sweep_page(sweep()), width=width, dark=dark)
+@pytest.fixture
+def page(browser: Browser) -> Page:
+    """The page of a sweep with what it chooses when it opens, and the keys nowhere."""
+    page = browser.look(sweep_page(sweep()))
+    for name, value in (("across", "gpu"), ("lines", "batch"), ("scale", "linear")):
+        choose(page, name, value)
+    page.evaluate("document.activeElement.blur()")
+    return page
+
+
+def test_a_person_sees_small_pictures_and_a_table(browser: Browser) -> None:
+    page = browser.open(sweep_page(sweep()), 390, dark=True)
     assert requested_urls(page) == [page.url]
-    assert overflowing(page) == []
+    for width, dark in ((390, True), (390, False), (900, True), (1440, False)):
+        browser.change(width, dark=dark)
+        assert overflowing(page) == []
     assert page.inner_text("#facts") == "18 combinations · 5 do not fit · 3 failed"
     headings = "[...document.querySelectorAll('#measures h2')].map((e) => e.firstChild.textContent)"
     assert page.evaluate(headings) == ["Step time", "Throughput", "Peak memory"]
@@ -96,8 +107,7 @@ def test_a_person_sees_small_pictures_and_a_table(browser: Browser, width: int, 
     assert page.evaluate("document.querySelectorAll('tbody tr').length") == 18
 
 
-def test_higher_is_slower_and_the_story_is_told(browser: Browser) -> None:
-    page = browser.open(sweep_page(sweep()))
+def test_higher_is_slower_and_the_story_is_told(page: Page) -> None:
     dots = "[...document.querySelector('#measures figure').querySelectorAll('.dot.s0')]"
     places = f"{dots}.map((e) => [+e.getAttribute('cx'), +e.getAttribute('cy')])"
     (one, two, four) = page.evaluate(places)
@@ -113,8 +123,7 @@ def test_higher_is_slower_and_the_story_is_told(browser: Browser) -> None:
     assert four[1] - two[1] == pytest.approx(two[1] - one[1], rel=1e-6)
 
 
-def test_arrow_keys_walk_through_the_values_of_a_picture(browser: Browser) -> None:
-    page = browser.open(sweep_page(sweep()))
+def test_arrow_keys_walk_through_the_values_of_a_picture(page: Page) -> None:
     assert (
         page.evaluate(
             "[...document.querySelectorAll('#measures svg')].map((e) => e.querySelectorAll('[tabindex=\"0\"]').length)"
@@ -138,8 +147,7 @@ def test_arrow_keys_walk_through_the_values_of_a_picture(browser: Browser) -> No
     assert page.inner_text("#story").startswith("gpu 2, gpu-model Tesla K80, batch 16")
 
 
-def test_keys_change_places(browser: Browser) -> None:
-    page = browser.open(sweep_page(sweep()))
+def test_keys_change_places(page: Page) -> None:
     choose(page, "across", "batch")
     assert page.evaluate("document.querySelector('#lines').value") == "gpu"
     legend = "[...document.querySelectorAll('#legend span')].map((e) => e.textContent)"
@@ -148,8 +156,7 @@ def test_keys_change_places(browser: Browser) -> None:
     assert page.evaluate("document.querySelectorAll('#measures section:first-child figure').length") == 6
 
 
-def test_a_head_sorts_the_table(browser: Browser) -> None:
-    page = browser.open(sweep_page(sweep()))
+def test_a_head_sorts_the_table(page: Page) -> None:
     times = "[...document.querySelectorAll('tbody tr')].map((e) => e.children[3].textContent)"
     press = "[...document.querySelectorAll('th button')].find((e) => e.textContent.startsWith('step time')).click()"
     page.evaluate(press)

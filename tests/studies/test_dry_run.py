@@ -33,7 +33,7 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 from placesim.studies.time_study import study_time
 from tests.examples import examples
 from tests.runtime.executors.test_dataflow import cond, loop
-from tests.runtime.sessions.test_models import with_small_layers
+from tests.runtime.sessions.models import with_small_layers
 
 DATA = Path(__file__).parent.parent / "data"
 Source = dict[str, Any]

@@ -244,13 +244,13 @@ def _without_addresses(text: str) -> str:
 def _node(tf: Any, operation: Any) -> str:
     definition = operation.node_def
     attrs = []
-    for key in sorted(definition.attr):
-        if key == "_output_shapes" or (key == "container" and not definition.attr[key].s):
+    for key, value in sorted(definition.attr.items()):
+        if key == "_output_shapes" or (key == "container" and not value.s):
             continue
         if operation.type == "Const" and key == "value":
             attrs.append("value=" + _literal(tf.get_static_value(operation.outputs[0])))
         else:
-            attrs.append(f"{key}={_attr_text(str(definition.attr[key]))}")
+            attrs.append(f"{key}={_attr_text(str(value))}")
     inputs = [name.removesuffix(":0") for name in definition.input if not name.startswith("^")]
     inputs += sorted(name for name in definition.input if name.startswith("^"))
     outputs = " ".join(f"{tensor.dtype.name}{tensor.shape}" for tensor in operation.outputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path, PurePath
@@ -91,8 +91,9 @@ def _read(data: memoryview, name: str, registry: Registry, producer_ops: Message
     if new_attrs:
         nodes.add_all(map(new_attrs.without, reader.read_all(data, parts.nodes)))
     else:
-        for columns in reader.read_columns(data, parts.nodes):
-            nodes.add_columns(columns)
+        with closing(reader.read_columns(data, parts.nodes)) as blocks:
+            for columns in blocks:
+                nodes.add_columns(columns)
     nodes.finish()
     problems.raise_if_any()
     as_read = None if new_attrs else graph

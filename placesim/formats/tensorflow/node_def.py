@@ -6,16 +6,18 @@ unknown fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from placesim.core.dtypes import DataType
+from placesim.core.process.ahead import can_compute_ahead, computed_ahead
 from placesim.core.protobuf_wire import BYTES, WireError, field_head, fields, message_field
 from placesim.formats.tensorflow.attr_value import LARGE_BYTES, UnrepresentableValue, read_entry, read_string, write_attr
 from placesim.formats.tensorflow.messages import Buffer, Message, UnknownFields, message_class, parse, parser, serialise
-from placesim.formats.tensorflow.node_parts import LABEL, NUMBER_HEADS, Column, node_parts, split_runs
+from placesim.formats.tensorflow.node_parts import LABEL, NUMBER_HEADS, Column, NodeParts, node_parts, split_runs
 from placesim.formats.tensorflow.tensor_proto import raw_content, write_tensor
 from placesim.graph.graph import NodeColumns, NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, TensorValue
@@ -28,6 +30,8 @@ _TENSOR = 8  # of an AttrValue
 _TENSOR_CONTENT = 4  # of a TensorProto
 _CACHED_BYTES = 512
 _MAX_CACHED = 1 << 18
+_MANY_NODES = 150_000
+"""Number of nodes from which a second processor is worthwhile."""
 _FEW_NODES = 64
 """Number of nodes below which reading them together is no faster than one by one (measured)."""
 
@@ -70,19 +74,25 @@ class NodeReader:
         """Return an iterator over the consecutive NodeDefs in `data`; `spans` are their starts and ends. Raises WireError."""
         return chain.from_iterable(columns.node_defs() for columns in self.read_columns(data, spans))
 
-    def read_columns(self, data: memoryview, spans: Sequence[int]) -> Iterator[NodeColumns]:
+    def read_columns(self, data: memoryview, spans: Sequence[int]) -> Generator[NodeColumns]:
         """Return an iterator over the same nodes, in blocks. Raises WireError."""
-        return (self._read_run(data, starts, ends) for starts, ends in split_runs(spans))
+        parts = (tuple(node_parts(data, *run).shared()) for run in split_runs(spans) if len(run[0]) >= _FEW_NODES)
+        is_ahead = len(spans) > 2 * _MANY_NODES and can_compute_ahead()
+        with computed_ahead(parts) if is_ahead else nullcontext() as ready:
+            for starts, ends in split_runs(spans):
+                yield self._read_run(data, starts, ends, ready)
 
-    def _read_run(self, data: memoryview, starts: Column, ends: Column) -> NodeColumns:
+    def _read_run(self, data: memoryview, starts: Column, ends: Column, ready: Iterator[Any] | None) -> NodeColumns:
         if len(starts) < _FEW_NODES:
             nodes, alike = zip(*[self._read(data[start:end]) for start, end in zip(starts, ends, strict=True)], strict=True)
             names, ops, inputs, devices, attrs, _ = zip(*nodes, strict=True)
             return NodeColumns(names, ops, inputs, devices, attrs, alike)
-        return self._read_alike(data, starts, ends)
+        parts = node_parts(data, starts, ends) if ready is None else NodeParts(*next(ready))
+        return self._read_alike(data, starts, ends, parts)
 
-    def _read_alike(self, data: memoryview, starts: Column, ends: Column) -> NodeColumns:
-        names, ops, inputs, rests, numbers, labels = node_parts(data, starts, ends)
+    def _read_alike(self, data: memoryview, starts: Column, ends: Column, parts: NodeParts) -> NodeColumns:
+        names, ops, inputs, rests, _, labels = parts
+        numbers = parts.tensors()
         for row in numbers:
             ops[row] = _CONST_OF_NUMBER
         keys = list(zip(ops, rests, strict=True))
@@ -350,5 +360,5 @@ def _write_entry(name: str, value: AttrValue) -> bytes:
 
 
 _write_entry_once = lru_cache(_MAX_CACHED, typed=True)(_write_entry)
-_REPEATED = (DataType, bool)
+_REPEATED = (DataType, bool, int)
 """Types of attrs that have few values, in most nodes the same."""

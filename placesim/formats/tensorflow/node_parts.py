@@ -45,16 +45,37 @@ class NodeParts(NamedTuple):
     """The parts of the nodes of a block, one row for each node. The op is empty if the node is not in the usual form.
 
     `rests` has the device and the attrs of each node, with each byte as a character. If a constant ends in a single number,
-    `numbers` has that number by row, and the number is not part of the rest. If a node has one colocation label, `labels` has
-    the label by row, and the rest has `LABEL` in place of the attr.
+    `numbers` has its row under the number's type, with the bytes of all these numbers, and the number is not part of the rest.
+    If a node has one colocation label, `labels` has the label by row, and the rest has `LABEL` in place of the attr.
     """
 
     names: list[str]
     ops: list[str]
     inputs: list[tuple[str, ...]]
     rests: list[str]
-    numbers: dict[int, TensorValue]
+    numbers: dict[str, tuple[list[int], bytes]]
     labels: dict[int, str]
+
+    def tensors(self) -> dict[int, TensorValue]:
+        """Return the numbers as tensors, by row."""
+        found: dict[int, TensorValue] = {}
+        for dtype in NUMBER_HEADS:
+            rows, content = self.numbers[dtype.name]
+            values = np.frombuffer(content, dtype.numpy)
+            found |= zip(rows, map(TensorValue, repeat(dtype), map(np.array, values)), strict=True)
+        return found
+
+    def shared(self) -> NodeParts:
+        """Return the parts in which equal texts share an object, which `marshal` then writes once."""
+        share = {}.setdefault  # type: ignore[var-annotated]
+        names, ops, inputs, rests, _, _ = self
+        inputs = [tuple(map(share, read, read)) for read in inputs]
+        return self._replace(
+            names=list(map(share, names, names)),
+            ops=list(map(share, ops, ops)),
+            inputs=inputs,
+            rests=list(map(share, rests, rests)),
+        )
 
 
 def split_runs(spans: Sequence[int]) -> Iterator[tuple[Column, Column]]:
@@ -140,10 +161,10 @@ def _inputs(found: Bytes, rest: Column, end: Column) -> tuple[Column, Column, Co
 
 def _numbers(
     found: Bytes, rows: Column, op: Column, op_end: Column, rest: Column, end: Column
-) -> tuple[dict[int, TensorValue], Column]:
-    """Return the single number at the end of constants, by row, and the end of the rest of each row."""
+) -> tuple[dict[str, tuple[list[int], bytes]], Column]:
+    """Return the single number at the end of constants, as in `NodeParts`, and the end of the rest of each row."""
     rest_end = end.copy()
-    numbers: dict[int, TensorValue] = {}
+    numbers: dict[str, tuple[list[int], bytes]] = {}
     rows = rows[op_end[rows] - op[rows] == len(_CONST)]
     rows = rows[(found[op[rows, None] + np.arange(len(_CONST))] == np.frombuffer(_CONST, np.uint8)).all(1)]
     for dtype, head in NUMBER_HEADS.items():
@@ -151,8 +172,7 @@ def _numbers(
         fits = rows[number[rows] - len(head) >= rest[rows]]
         fits = fits[(found[number[fits, None] - len(head) + np.arange(len(head))] == np.frombuffer(head, np.uint8)).all(1)]
         fits = fits[rest_end[fits] == end[fits]]
-        values = found[number[fits, None] + np.arange(dtype.size)].view(dtype.numpy)[:, 0]
-        numbers |= zip(fits.tolist(), map(TensorValue, repeat(dtype), map(np.array, values)), strict=True)
+        numbers[dtype.name] = fits.tolist(), found[number[fits, None] + np.arange(dtype.size)].tobytes()
         rest_end[fits] = number[fits]
     return numbers, rest_end
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import partial
-from itertools import islice
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -34,6 +32,8 @@ ROUND_COST = 12
 """Number of simulations that take about as long as the estimates of a round."""
 MAX_ALONE = 3
 """Number of best moves that are simulated alone if no combination of moves improves the plan."""
+MAX_REPAIRED = 2
+"""Maximum number of best moves beyond the limits of peaks that are tried with a repair if no other move improves the plan."""
 MAX_WEIGHED = 64
 """Number of moves with the best estimates whose peaks are computed, if peaks are limited."""
 FIRST_DRAWS = 20
@@ -56,6 +56,7 @@ _PART, _CRITICAL, _TOWARDS_NEIGHBOUR, _NEAR, _JOINED, _SWAP = 0.5, 0.8, 0.5, 0.3
 
 Move = dict[int, int]
 """The new device of each moved group."""
+_NO_MOVE: Move = {}
 
 
 class EstimatedMoves:
@@ -73,6 +74,7 @@ class EstimatedMoves:
         self._unit_of = [{group: unit for unit in units for group in unit} for units in self._units]
         # for each size of clusters, and last for time intervals: the number of draws, and of those that gained time
         self._drawn, self._gained = ([FIRST_DRAWS] * (1 + len(self._units)) for _ in range(2))
+        self._group_of = np.array(problem.group_of, np.intp)
         self._rank = {task: place for place, task in enumerate(problem.order)}
         self._moves = min(MOVES, MAX_CELLS // max(1, len(problem.tasks)))
         self._order = None if problem.memory is None else AllocationOrder(problem)
@@ -107,7 +109,7 @@ class EstimatedMoves:
             found = self._best_of(state, promising)
             failures += 1
             if found is not None:
-                failures, state = 0, self._state(found)
+                failures, state = 0, found
                 if state.plan.value < least:
                     least = state.plan.value
                     yield state.plan
@@ -139,9 +141,12 @@ class EstimatedMoves:
         return self._simulated.plan(self._moved(plan, together))
 
     def _state(self, devices: Sequence[int]) -> State:
+        return self._state_of(*self._simulated.critical_tasks(devices))
+
+    def _state_of(self, plan: Plan, critical: Sequence[int]) -> State:
+        """Return the state of a simulated plan with its critical tasks."""
         problem = self._problem
-        plan, critical = self._simulated.critical_tasks(devices)
-        starts, of_group = plan.starts, [devices[tasks[0]] for tasks in problem.groups]
+        starts, of_group = plan.starts, [plan.devices[tasks[0]] for tasks in problem.groups]
         left = [device.capacity if problem.memory is None else math.inf for device in problem.devices]
         for group, device in enumerate(of_group):
             left[device] -= problem.held[group]
@@ -178,12 +183,12 @@ class EstimatedMoves:
 
     def _estimated_seconds(self, state: State, moves: Sequence[Mapping[int, int]]) -> np.ndarray:
         """Return the estimated step time of a plan after each of several moves."""
-        devices = np.repeat(np.array(state.plan.devices)[:, None], len(moves), axis=1)
-        for number, move in enumerate(moves):
-            for group, device in move.items():
-                devices[list(self._problem.groups[group]), number] = device
+        of_group = np.repeat(np.array(state.of_group)[:, None], len(moves), axis=1)
+        changes = [(group, number, device) for number, move in enumerate(moves) for group, device in move.items()]
+        groups, numbers, targets = np.array(changes, np.intp).reshape(-1, 3).T
+        of_group[groups, numbers] = targets
         self._search.spend(ROUND_COST)
-        return self._estimates.seconds(devices, state.order)
+        return self._estimates.seconds(of_group[self._group_of], state.order)
 
     def _draw_kinds(self, count: int) -> list[int]:
         """Return random kinds of moves: the number of a size of clusters, or the number of sizes for a time interval."""
@@ -231,13 +236,23 @@ class EstimatedMoves:
             )
         )
 
-    def _best_of(self, state: State, moves: Sequence[Move]) -> list[int] | None:
-        """Simulate combinations of the best moves. Return the devices of the best result; None if it is not better."""
+    def _best_of(self, state: State, moves: Sequence[Move]) -> State | None:
+        """Simulate combinations of the best moves. Return the best result; None if it is not better."""
         combined = list(self._combined(state, moves))
         # until fewer moves gain less
         best = self._best_simulated(state, halves(combined), stops_early=True)
-        alone = (move for move in moves[:MAX_WEIGHED] if self._fits(state, move))
-        return best or self._best_simulated(state, islice(alone, 1, MAX_ALONE))
+        if best is not None:
+            return best
+        alone, too_large = list[Move](), list[Move]()
+        for move in moves[:MAX_WEIGHED]:
+            (alone if self._fits(state, move) else too_large).append(move)
+            if len(alone) == MAX_ALONE:
+                break
+        best = self._best_simulated(state, alone[1:])
+        if best is not None:
+            return best
+        repaired = (self._repaired(state, move) for move in too_large[:MAX_REPAIRED])
+        return self._best_simulated(state, (move for move in repaired if move))
 
     def _combined(self, state: State, moves: Sequence[Move], *, may_exceed: bool = False) -> Iterator[Move]:
         """Yield the first move, and then its combinations with more and more of the other moves, if these are possible.
@@ -265,6 +280,14 @@ class EstimatedMoves:
         self._limit(state)
         return self._peaks.takes(move)
 
+    def _repaired(self, state: State, move: Move) -> Move | None:
+        """Return a move that exceeds the limits of peaks, with further moves that lower the peaks; None if there are none."""
+        assert self._peaks is not None
+        self._limit(state)
+        self._peaks.move(move)
+        lower = self._lowering(state, move)
+        return None if lower is None else {**move, **lower}
+
     def _limit(self, state: State) -> None:
         """Set the peaks to those of a plan, and the limits to the room for peaks, but not below the plan's peaks."""
         assert self._peaks is not None
@@ -286,31 +309,33 @@ class EstimatedMoves:
                 self._rooms[device] = max(LEAST_ROOM * self._capacities[device], tighter)
         return not failing
 
-    def _best_simulated(self, state: State, moves: Iterable[Move], *, stops_early: bool = False) -> list[int] | None:
-        """Return the devices after the best move; None if no move gains time.
+    def _best_simulated(self, state: State, moves: Iterable[Move], *, stops_early: bool = False) -> State | None:
+        """Return the state after the best move; None if no move gains time.
 
         With `stops_early`, no move is simulated after one that is worse than an earlier move that gains time.
         """
         best, least = None, state.plan.value
         for move in moves:
-            devices = self._moved(state.plan, move)
             self._search.spend(1)
-            value = self._simulated.seconds(devices)
-            if value < least and self._succeeds(devices):
-                best, least = devices, value
+            found = self._simulated.critical_tasks(self._moved(state.plan, move))
+            plan, _ = found
+            if plan.value < least and self._succeeds(plan.devices):
+                best, least = found, plan.value
             elif (best is not None and stops_early) or self._search.is_over:
                 break
-        return best
+        return None if best is None else self._state_of(*best)
 
-    def _lowering(self, state: State) -> Move | None:
-        """Return the move of `lower_peaks` for the peaks of a plan."""
+    def _lowering(self, state: State, first: Mapping[int, int] = _NO_MOVE) -> Move | None:
+        """Return the move of `lower_peaks` for the peaks of a plan after a first move."""
         assert self._peaks is not None
 
         def rate(moves: Sequence[Mapping[int, int]]) -> list[float]:
-            found: list[float] = self._estimated_seconds(state, moves).tolist()
+            found: list[float] = self._estimated_seconds(state, [{**first, **move} for move in moves]).tolist()
             return found
 
-        allows = partial(self._allows, state)
+        def allows(move: Mapping[int, int]) -> bool:
+            return self._allows(state, {**first, **move})
+
         return lower_peaks(self._peaks, self._units_at, rate, allows, lambda: self._search.is_over, self._moves)
 
     def _units_at(self, number: int) -> Iterator[Sequence[int]]:

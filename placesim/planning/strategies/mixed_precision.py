@@ -51,8 +51,6 @@ def mix_precision(
 
     Raises UsageError if no op can be computed in half precision, or if the loss cannot be scaled.
     """
-    if any(step.nodes for step in file.steps or ()):
-        raise UsageError("cannot rewrite a graph that grows: got steps that add nodes, expected one graph for all steps")
     scale = DEFAULT_SCALES[precision] if loss_scale is None else loss_scale
     writer = _MixedWriter(file, training, PRECISIONS[precision], scale, has_gpus=has_gpus)
     return MixedPrecision(writer.file(), precision, scale, len(writer.changes), len(writer.region), writer.casts)

@@ -168,6 +168,8 @@ class TrainingRewrite:
 
 def rewrite_training(file: GraphFile, strategy: Strategy) -> TrainingRewrite:
     """Return the rewritten graph. Raises UsageError for a graph that the strategy does not support."""
+    if any(step.nodes for step in file.steps or ()):
+        raise UsageError("cannot rewrite a graph that grows: got steps that add nodes, expected one graph for all steps")
     settings = Replication(
         strategy.replicas,
         max(strategy.accumulate, strategy.micro_batches),

@@ -149,7 +149,7 @@ def compress_json(document: Mapping[str, Any]) -> str:
 
 def compress_data(data: bytes) -> str:
     """Return compressed bytes in base64, the form that pages contain."""
-    return b64encode(gzip.compress(data, 9, mtime=0)).decode("ascii")
+    return b64encode(gzip.compress(data, 7, mtime=0)).decode("ascii")
 
 
 @cache

@@ -14,6 +14,7 @@ FIRST, LAST = 2000, 300
 """Numbers of characters that a shortened text keeps: at the beginning, and at the end."""
 MARKER = "goo.gle/debugproto  "
 """Prefix that keeps programs from parsing protobuf's text. In protobuf, the number of spaces at its end varies by process."""
+_BLOCK = 1 << 16
 _ESCAPES = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 39: "\\'", 92: "\\\\"}
 _ESCAPED = [_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in range(256)]
 
@@ -44,7 +45,9 @@ class ProtoText:
             first = last = self._head + after
             length = len(first)
         else:
-            counts = np.bincount(self._content, minlength=256)
+            # of all bytes at once, numpy would make integers of eight times their size
+            blocks = (self._content[start : start + _BLOCK] for start in range(0, len(self._content), _BLOCK))
+            counts = sum(np.bincount(block, minlength=256) for block in blocks)
             length = len(self._head) + int(counts @ np.array([len(text) for text in _ESCAPED])) + len('"\n' + after)
             first, last = self.start(FIRST + LAST), _escaped(self._content[-LAST:]) + '"\n' + after
         if length > FIRST + LAST:

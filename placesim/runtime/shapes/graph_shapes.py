@@ -129,18 +129,23 @@ class GraphShapes:
 
     def refusals(self) -> list[GraphBuildError]:
         """Return the errors that TensorFlow's Python would have raised when it created the nodes, in graph order."""
-        known, infer = self._known, self._infer
+        known, infer, alike, handles = self._known, self._infer, self._alike, self._handles
         shapes_of = known.__getitem__
         for node in self.graph.nodes:
             node_id = node.id
             if node_id in known:
                 continue
-            try:  # without a call, as there may be a million nodes
+            signature = node.signature
+            if signature.op == "Const":  # without a call, as there may be a million nodes
+                known[node_id] = (node.attrs["value"].array.shape,)
+                continue
+            try:
                 inputs = tuple(map(shapes_of, node.input_nodes))
             except KeyError:
                 self._infer_with_ancestors(node_id)
             else:
-                known[node_id] = infer(node, inputs)
+                found = None if handles else alike.get((signature.op, id(node.attrs), node.input_slots, inputs))
+                known[node_id] = infer(node, inputs) if found is None else found
         return [self._worded(self.graph.nodes[node_id], self._refused[node_id]) for node_id in sorted(self._refused)]
 
     def _worded(self, node: Node, refusal: _Refusal) -> GraphBuildError:

@@ -215,6 +215,33 @@ def test_entries_become_the_nodes_that_the_long_way_makes(seed: int, monkeypatch
     assert made > 20
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_entries_that_another_process_recognizes_become_the_same_nodes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken, take_columns = 0, entry_templates.AlikeEntries.take_columns
+
+    def counted(self: Any, columns: list[Any], line: int) -> tuple[int, int]:
+        nonlocal taken
+        count, line = take_columns(self, columns, line)
+        taken += count
+        return count, line
+
+    monkeypatch.setattr(reader, "_SHORT_LETTERS", 0)
+    monkeypatch.setattr(sequence_splitting, "_FIRST_LETTERS", 900)
+    monkeypatch.setattr(sequence_splitting, "_CHUNK_LETTERS", 80)
+    monkeypatch.setattr(sequence_splitting, "_FEWEST_LINES", 2)
+    monkeypatch.setattr(sequence_splitting, "_MANY_LETTERS", 0)
+    monkeypatch.setattr(sequence_splitting, "_MOST_TURNS", 40)
+    monkeypatch.setattr(sequence_splitting, "can_compute_ahead", lambda: True)
+    monkeypatch.setattr(entry_templates.AlikeEntries, "take_columns", counted)
+    for text in _documents(seed):
+        found = _read(text)
+        with monkeypatch.context() as patch:
+            patch.setattr(reader, "take_pieces", lambda *_: iter(()))
+            assert found == _read(text), text
+    assert taken > 10
+
+
 def test_each_name_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if a name that is no text without quotes and an id keep all entries from becoming nodes directly."""
     checked: list[str] = []

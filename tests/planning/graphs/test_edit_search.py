@@ -8,6 +8,7 @@ import pytest
 
 from placesim.formats.sources.loading import load
 from placesim.machine.options import make_options
+from placesim.planning.graphs.edit_search import _EditChoice
 from placesim.planning.graphs.plan_comparison import BY_NODE, BY_SCOPE, Aim, PlanEdit, PlanMeasure
 from placesim.planning.portfolio import Effort
 from placesim.studies.plan_study import study_plan
@@ -104,3 +105,10 @@ def test_counted_work_gives_the_same_edits_again() -> None:
     loaded = load(GRAPHS / "model-parallel.yaml", None, options)
     first, again = (study_plan(loaded, options, "g", QUICK, ("*",), aim=BY_SCOPES) for _ in range(2))
     assert (first.edits, first.curve) == (again.edits, again.curve)
+
+
+def test_of_many_plans_the_curve_has_those_of_few_edits_and_the_best() -> None:
+    choice = object.__new__(_EditChoice)
+    choice._aim = Aim()
+    choice._best = {count: ((0, 0.0, 1 / (1 + count)), {str(number): 0 for number in range(count)}) for count in range(20)}
+    assert [len(edits) for edits in choice.curve()] == [19, *reversed(range(11))]

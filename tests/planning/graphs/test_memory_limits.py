@@ -192,3 +192,20 @@ def test_kinds_of_moves_that_gain_time_are_drawn_more_often() -> None:
     kinds = moves._draw_kinds(100)
     assert kinds.count(0) > 90
     assert moves._drawn[0] == estimated_moves.FIRST_DRAWS + kinds.count(0)
+
+
+def test_a_move_that_exceeds_the_limits_is_tried_with_others_that_lower_the_peaks() -> None:
+    found = planner(4.0)
+    problem = limited(found)
+    moves = FittingMoves(problem, Search())
+    start, target = (layered(found, gpus) for gpus in ((1, 0, 1, 0, 1, 0), (1, 1, 1, 0, 1, 0)))
+    state = moves._state(start)
+    move = {group: target[tasks[0]] for group, tasks in enumerate(problem.groups) if start[tasks[0]] != target[tasks[0]]}
+    assert not moves._fits(state, move)
+    repaired = moves._repaired(state, move)
+    assert repaired is not None
+    assert repaired.items() > move.items()
+    # after a failed allocation, later moves have lower peaks
+    better = next(filter(None, (moves._best_of(state, [move]) for _ in range(5))))
+    assert better.plan.value < state.plan.value
+    assert not find_overfull_devices(problem, better.plan.devices)

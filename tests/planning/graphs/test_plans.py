@@ -65,7 +65,7 @@ def check_places(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("gpus", "model"), [(1, "Tesla K80"), (2, "Tesla V100-SXM2-16GB"), (4, "Tesla K80")])
+@pytest.mark.parametrize(("gpus", "model"), [(1, "Tesla K80"), (2, "Tesla V100-SXM2-16GB")])
 def test_plans_of_towers_are_no_worse_than_any_plain_placement(gpus: int, model: str) -> None:
     study = plan(GRAPHS / "cifar10-towers.yaml", gpu=gpus, gpu_model=model, soft_placement=True)
     labels = {placed.label for placed in study.placements}
@@ -197,8 +197,9 @@ def test_bodies_that_are_lowered_are_not_planned(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["cifar10-towers.yaml", "alexnet.yaml"])
-@pytest.mark.parametrize("sought", [PlanMeasure.THROUGHPUT, PlanMeasure.MEMORY])
+@pytest.mark.parametrize(
+    ("name", "sought"), [("alexnet.yaml", PlanMeasure.THROUGHPUT), ("cifar10-towers.yaml", PlanMeasure.MEMORY)]
+)
 def test_loads_and_peaks_are_no_worse_than_those_of_any_plain_placement(name: str, sought: PlanMeasure) -> None:
     study = plan(GRAPHS / name, aim=Aim(sought), gpu=2, gpu_model="Tesla V100-SXM2-16GB", soft_placement=True)
     assert study.plan is not None
@@ -242,9 +243,13 @@ LARGEST = "keras-resnet50-split"
 
 
 @pytest.mark.slow(6)
-@pytest.mark.parametrize("model", ["Tesla K80", "Tesla V100-SXM2-16GB"])
 @pytest.mark.parametrize(
-    ("name", "fetch"), [("keras-resnet50-split", "Identity"), ("keras-transformer-split", "Identity"), ("lstm", "init")]
+    ("name", "fetch", "model"),
+    [
+        ("keras-resnet50-split", "Identity", "Tesla K80"),
+        ("keras-transformer-split", "Identity", "Tesla V100-SXM2-16GB"),
+        ("lstm", "init", "Tesla K80"),
+    ],
 )
 def test_plans_of_recorded_graphs_are_no_worse_than_any_plain_placement(name: str, fetch: str, model: str) -> None:
     run = [{"fetch": ["init"]}, {"fetch": ["Mean"]}] if fetch == "init" else [{"fetch": [fetch]}]

@@ -6,6 +6,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -69,11 +70,17 @@ def devices_of(placement: Placement) -> dict[str, str]:
     return {node.name: device.name for node, device in nodes if device is not None}
 
 
-def written(text: str, planned: Mapping[str, str], *, soft: bool = False, free: bool = True) -> str | None:
-    """The text with a plan; checked to place every node as annotations by node do."""
+@cache
+def read(text: str, *, soft: bool, free: bool = True) -> tuple[GraphFile, Placement]:
+    """The graph of a text, without its devices if they are `free`, and where its nodes are."""
     file = read_graph_file(text, "g.yaml")
     base = clear_devices(file) if free else file
-    first = placed(base, soft)
+    return base, placed(base, soft)
+
+
+def written(text: str, planned: Mapping[str, str], *, soft: bool = False, free: bool = True) -> str | None:
+    """The text with a plan; checked to place every node as annotations by node do."""
+    base, first = read(text, soft=soft, free=free)
     asked = annotate(base, planned, first.device_set, soft=soft)
     found = annotated_text(text, base, asked, first.device_set, soft=soft)
     if found is not None:
@@ -218,9 +225,8 @@ def test_raw_files_have_no_scopes() -> None:
 def test_any_plan_of_any_graph_is_said_by_no_more_new_devices_than_by_node(path: Path, seed: int) -> None:
     draw = random.Random(seed)
     text = path.read_text().replace("gpu: 1}", "gpu: 2}")
-    file = clear_devices(read_graph_file(text, path.name))
     try:
-        first = placed(file, soft=True)
+        file, first = read(text, soft=True)
     except PlacesimError:
         pytest.skip("it can't be placed")
     names, planned, last = [device.name for device in first.device_set.devices], {}, {}

@@ -154,6 +154,9 @@ MODELS: dict[str, Callable[[str], Document]] = {
     "attention": attention,
     "queued": queued,
 }
+CASES = [(model, "adam") for model in MODELS]
+CASES += [(model, optimizer) for model in ("dense", "resource variables") for optimizer in OPTIMIZERS if optimizer != "adam"]
+"""Every model, and every optimizer with both kinds of variables: its ops read a gradient, however the model makes it."""
 
 
 def loaded(document: Document) -> LoadedGraph:

@@ -19,7 +19,7 @@ from placesim.runtime.accounting.ledger_setup import build_ledger
 from placesim.runtime.dry_runs.dry_run_feeds import FeedShapes
 from placesim.runtime.partitioning.step_requests import default_fetches
 from placesim.runtime.sessions.session import GraphSession
-from tests.runtime.sessions.test_models import NO_KERNEL, ORDERED, feeds_of, initializers
+from tests.runtime.sessions.models import NO_KERNEL, ORDERED, feeds_of, initializers
 
 GRAPHS = Path(__file__).parents[3] / "graphs"
 
@@ -38,9 +38,10 @@ class Scenario(NamedTuple):
 
 
 class StepRecord(NamedTuple):
-    """What is known after a step: its values or its error, and by device what is in use and what the most was."""
+    """What is known after a step: its values and targets or its error, and by device what is in use and what the most was."""
 
     values: Sequence[Any]
+    targets: Sequence[str]
     error: str
     in_use: Mapping[str, int]
     peaks: Mapping[str, int]
@@ -100,17 +101,20 @@ def play(
         if step.nodes:
             session.extend(step.nodes)
         values: Sequence[Any] = ()
+        targets: Sequence[str] = ()
         text = ""
         for source in sources.values():
             source.forget_peak()
         if ledger is not None:
             ledger.left_over = ()
         try:
-            values = [value.value for value in session.run(step).values]
+            result = session.run(step)
+            values, targets = [value.value for value in result.values], result.targets
         except PlacesimError as error:
             text = f"{error.type_name}: {error.message}"
         yield StepRecord(
             values,
+            targets,
             text,
             {name: source.in_use for name, source in sources.items()},
             {name: source.peak for name, source in sources.items()},

@@ -155,29 +155,33 @@ def test_no_scheduler(kind: str, sentence: str, cluster: Any) -> None:
 
 
 def test_workers_of_our_own(capfd: pytest.CaptureFixture[str]) -> None:
+    before = listening_addresses(os.getpid())
     with open_cluster(Connection(), [PS, W0]) as own:
         assert own.is_own
         assert [offer.name for offer in own.offers] == ["/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0"]
         assert own.homes == {PS: own.offers[0].address, W0: own.offers[1].address}
         processes = own.client.run(os.getpid)
+        if Path("/proc/net/tcp").is_file():
+            check_loopback(before, processes[own.homes[PS]])
+        os.kill(processes[own.homes[W0]], signal.SIGKILL)
     assert os.getpid() not in processes.values()
     assert not any(map(is_there, processes.values()))
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="ports of a process are listed on Linux only")
-def test_workers_of_our_own_listen_on_the_loopback_interface_alone() -> None:
-    def listening_addresses(process: int) -> list[str]:
-        """Local addresses in /proc's hexadecimal, of the process's own sockets."""
-        links = [os.readlink(entry.path) for entry in os.scandir(f"/proc/{process}/fd") if os.path.islink(entry.path)]
-        sockets = {link[8:-1] for link in links if link.startswith("socket:[")}
-        lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
-        return [line[1].partition(":")[0] for line in lines if line[3] == "0A" and line[9] in sockets]
+def listening_addresses(process: int) -> list[str]:
+    """Local addresses in the hexadecimal of Linux's /proc, of the process's own sockets."""
+    if not Path("/proc/net/tcp").is_file():
+        return []
+    links = [os.readlink(entry.path) for entry in os.scandir(f"/proc/{process}/fd") if os.path.islink(entry.path)]
+    sockets = {link[8:-1] for link in links if link.startswith("socket:[")}
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+    return [line[1].partition(":")[0] for line in lines if line[3] == "0A" and line[9] in sockets]
 
-    before = listening_addresses(os.getpid())
-    with open_cluster(Connection(), [PS]) as own:
-        (worker,) = own.client.run(os.getpid).values()
-        ours, theirs = listening_addresses(os.getpid()), listening_addresses(worker)
+
+def check_loopback(before: list[str], worker: int) -> None:
+    """A cluster of our own listens on the loopback interface alone."""
+    ours, theirs = listening_addresses(os.getpid()), listening_addresses(worker)
     assert len(ours) >= len(before) + 2  # the scheduler's, and its pages of HTTP
     assert len(theirs) >= 2
     loopback = "0100007F"

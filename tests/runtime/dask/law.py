@@ -66,7 +66,7 @@ def graph_case(path: Path) -> Case:
 
 def recorded_cases() -> Iterator[Case]:
     """The recorded models and functions that can be placed: initializers, what must run in turn, and then all the rest."""
-    from tests.runtime.sessions.test_models import CASES, ORDERED, feeds_of, initializers
+    from tests.runtime.sessions.models import CASES, ORDERED, feeds_of, initializers
 
     for case in CASES:
         file = graph_file_from_mapping(case["graph"], case["id"])

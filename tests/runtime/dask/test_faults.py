@@ -22,7 +22,7 @@ from placesim.runtime.sessions.session import GraphSession
 from tests.cli.shell import start
 from tests.processes import interrupt, until
 from tests.runtime.cluster.commands import DaskCommands
-from tests.runtime.dask.workers import TASKS, open_session, settled, two_workers
+from tests.runtime.dask.workers import open_session, settled, two_workers
 
 pytestmark = pytest.mark.cluster
 CPU, GPU = "/cpu:0", "/gpu:0"
@@ -148,22 +148,19 @@ def test_what_would_wait_forever(workers: Cluster) -> None:
         session.run(GraphStep((Fetch("there"),)))
 
 
-def test_a_worker_that_dies_in_a_step() -> None:
-    """One that placesim has started itself."""
-    pytest.importorskip("distributed", reason="of the extra `dask`")
-    with open_cluster(Connection(), TASKS) as cluster:
-        session = session_of(MANY, cluster)
-        pid = cluster.client.run(os.getpid)[address_of(cluster, "GPU")]
-        assert not session.links.gone  # type: ignore[attr-defined]  # of a cluster; they are made, so that the step follows
-        thread, raised = in_thread(lambda: session.run(GraphStep((Fetch("while"),))))
-        time.sleep(0.4)
-        os.kill(pid, signal.SIGKILL)
-        thread.join(20)
-        (error,) = raised
-        assert isinstance(error, UnavailableError)
-        assert "/job:localhost/replica:0/task:0/device:GPU:0 is gone" in error.message
-        session.close()
-        assert until(lambda: is_clean(cluster))
+def test_a_worker_that_dies_in_a_step(own_workers: Cluster) -> None:
+    session = session_of(MANY, own_workers)
+    pid = own_workers.client.run(os.getpid)[address_of(own_workers, "GPU")]
+    assert not session.links.gone  # type: ignore[attr-defined]  # of a cluster; they are made, so that the step follows
+    thread, raised = in_thread(lambda: session.run(GraphStep((Fetch("while"),))))
+    time.sleep(0.4)
+    os.kill(pid, signal.SIGKILL)
+    thread.join(20)
+    (error,) = raised
+    assert isinstance(error, UnavailableError)
+    assert "/job:localhost/replica:0/task:0/device:GPU:0 is gone" in error.message
+    session.close()
+    assert until(lambda: is_clean(own_workers))
 
 
 def test_a_worker_that_dies_between_steps(own_workers: Cluster) -> None:

@@ -7,12 +7,13 @@ import re
 import signal
 from array import array
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from placesim.core.errors import UnavailableError
+from placesim.core.errors import UnavailableError, UsageError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.session_steps import Config, Fetch, GraphStep
 from placesim.machine.inventory import TaskInventory, build_devices
@@ -170,16 +171,15 @@ def test_a_report_is_dasks_with_what_ran(workers: Cluster, shell: Shell) -> None
     assert not re.search(r"""<link\b[^>]*\bhref=["']?(?:https?:)?//""", page)
 
 
-@pytest.mark.slow
-def test_a_report_needs_what_draws_it(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("distributed", reason="of the extra `dask`")
+@pytest.mark.cluster
+def test_a_report_needs_what_draws_it(workers: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     from placesim.runtime.cluster import performance_report
 
     monkeypatch.setattr(performance_report, "_can_draw", lambda: False)
-    graph = str(ROOT / "graphs" / "logging.yaml")  # needs only one worker
-    ended = shell("run", graph, "--engine", "dask", "--report", str(shell.directory / "r.html"))
-    assert ended.code == 2
-    assert ended.complaint == "UsageError: --report needs Bokeh: `pip install 'placesim[report]'`\n"
+    for is_own, where in ((True, ""), (False, f" where the scheduler at {workers.scheduler} runs")):
+        with pytest.raises(UsageError) as caught:
+            performance_report.PerformanceReport(replace(workers, is_own=is_own))
+        assert str(caught.value) == f"--report needs Bokeh: `pip install 'placesim[report]'`{where}"
 
 
 @pytest.mark.parametrize("option", ["--trace", "--report"])

@@ -39,7 +39,10 @@ def test_named_pools_are_shared_and_keep_their_size() -> None:
     config = Config(
         session_inter_op_thread_pool=(ThreadPoolOptions(2, "a"), ThreadPoolOptions(2, "a"), ThreadPoolOptions(3, "a"))
     )
-    assert pools.inter_op(config, 0) is pools.inter_op(config, 1)
+    shared = pools.inter_op(config, 0)
+    assert shared is not None
+    assert shared._max_workers == 2
+    assert pools.inter_op(config, 1) is shared
     message = "Pool a configured previously with num_threads=2; cannot re-configure with num_threads=3"
     with pytest.raises(InvalidArgumentError, match=message):
         pools.inter_op(config, 2)

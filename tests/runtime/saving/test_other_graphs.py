@@ -160,6 +160,7 @@ def test_a_variable_moves_to_the_device_that_it_is_placed_on(attrs: dict[str, st
     settle(found, placement, states)
     moved = states[CPU].resources.find(ResourceHandle(CPU, container, name, KIND))
     assert isinstance(moved, VariableResource)
+    assert found[GPU].resources.find(ResourceHandle(GPU, container, name, KIND)) is None
     assert states[CPU].resources.find(ResourceHandle(CPU, "d", name, KIND)) is None
     assert states[CPU].node_states["h"] == {"generator": 7}
     there = kept_on(CPU, ResourceHandle(CPU, container, name, KIND))

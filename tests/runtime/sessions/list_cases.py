@@ -19,8 +19,8 @@ import numpy as np
 from placesim.core.dtypes import STRING, parse_dtype
 from placesim.core.errors import OpError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
-from placesim.graph.graph import TensorRef
-from placesim.graph.session_steps import Fetch, GraphStep
+from placesim.graph.graph import Graph, TensorRef
+from placesim.graph.session_steps import Fetch, GraphFile, GraphStep
 from placesim.machine.inventory import TaskInventory, build_devices
 from placesim.runtime.sessions.session import GraphSession
 from placesim.runtime.shapes.graph_shapes import GraphShapes
@@ -38,6 +38,10 @@ def read_cases(path: Path = FILE) -> Iterator[dict[str, Any]]:
 def differences(case: Mapping[str, Any]) -> list[str]:
     """How what placesim makes of a case differs from the recording; nothing where it does not."""
     file = graph_file_from_mapping(case["graph"], case["id"])
+    return _shape_differences(file.graph, case) + _run_differences(file, case)
+
+
+def _run_differences(file: GraphFile, case: Mapping[str, Any]) -> list[str]:
     session = GraphSession(file.graph, build_devices((TaskInventory(),)), file.config, bare_fetch_is_target=True)
     try:
         values = session.run(GraphStep(tuple(map(Fetch, case["fetch"])), ())).values
@@ -56,9 +60,8 @@ def comparable_message(message: str) -> str:
     return re.sub(r"((?:TensorArray |Stack\[|_tensor_array_grads)\w*?)_\d+\b", r"\1", message.partition("\n\t [[")[0])
 
 
-def shape_differences(case: Mapping[str, Any]) -> list[str]:
+def _shape_differences(graph: Graph, case: Mapping[str, Any]) -> list[str]:
     """How the static shapes of what is fetched differ from those that TensorFlow inferred."""
-    graph = graph_file_from_mapping(case["graph"], case["id"]).graph
     shapes = GraphShapes(graph)
     found = []
     for tensor, expected in zip(case["fetch"], case["static_shape"], strict=False):  # an op that is fetched has no shape
@@ -88,7 +91,7 @@ def main(arguments: Sequence[str] = tuple(sys.argv[1:])) -> int:
     """Print the figures of the files named, or of the recording; 1 where a case differs."""
     differing = 0
     for path in map(Path, arguments or [str(FILE)]):
-        found = {case["id"]: differences(case) + shape_differences(case) for case in read_cases(path)}
+        found = {case["id"]: differences(case) for case in read_cases(path)}
         problems = {case_id: texts for case_id, texts in found.items() if texts}
         for case_id, texts in list(problems.items())[:SHOWN]:
             print(case_id, *texts, sep="\n    ")

@@ -9,7 +9,13 @@ import pytest
 
 import placesim
 from placesim.core.errors import DefectError, GraphFileError, InternalError, InvalidArgumentError, PlacesimError
+from placesim.formats.graph_file.reader import graph_file_from_mapping
+from placesim.graph.session_steps import Fetch, GraphStep
+from placesim.machine.inventory import build_devices
 from placesim.ops.kernels import load_kernels
+from placesim.ops.kernels.resources import python_functions
+from placesim.runtime.sessions.session import GraphSession
+from tests.runtime.sessions import models
 
 A = {"op": "Const", "name": "a", "dtype": "float", "value": 1.0}
 P = {"op": "Const", "name": "p", "value": True}
@@ -213,3 +219,12 @@ def test_a_kernel_that_gives_another_number_of_outputs_is_an_error(monkeypatch: 
 def test_what_the_fuzzers_found_in_kernels(nodes: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(placesim.InvalidArgumentError, match=message):
         placesim.run({"nodes": nodes, "fetch": ["o"]})
+
+
+def test_python_functions_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python_functions, "_functions", {})  # another test may have defined some
+    (case,) = [case for case in models.CASES if case["id"] == "strings"]
+    file = graph_file_from_mapping(case["graph"], "strings")
+    session = GraphSession(file.graph, build_devices(file.inventory or ()), file.config, bare_fetch_is_target=True)
+    with pytest.raises(InvalidArgumentError, match="callback pyfunc_0 is not found"):
+        session.run(GraphStep((Fetch("PyFunc"),)))

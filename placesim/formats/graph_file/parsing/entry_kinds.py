@@ -99,12 +99,16 @@ class EntryKind:
             types = tuple([graph.nodes[i].signature for i in node.input_nodes])
             self.made[(types, node.input_slots) if any(node.input_slots) else types] = made
 
-    def tensor(self, number: str) -> TensorValue:
-        """Return the value of a constant. Raises InvalidValue."""
+    def content(self, text: str) -> Any:
+        """Return the content of an entry from its text: the texts of inputs, or a constant's number, None if it has none."""
+        if self.constant is None:
+            return text.split(self.parts.separator) if text else ()
+        return resolve_plain(text) if text else None
+
+    def tensor(self, number: Any) -> TensorValue:
+        """Return the value of a constant with this content. Raises InvalidValue."""
         value, dtype, shape = self.constant or (None, None, None)
-        if number:
-            value = resolve_plain(number)
-        return constant_value(value, dtype, shape)
+        return constant_value(value if number is None else number, dtype, shape)
 
 
 class EntryKinds:
@@ -116,6 +120,10 @@ class EntryKinds:
         self._known: dict[str, dict[str, list[EntryKind]]] = {}
         """Kinds for comparison with texts, by opening and preceding text."""
         self._is_crowded = False
+
+    def all(self) -> list[EntryKind]:
+        """Return all kinds."""
+        return [kind for kind in self._checked.values() if kind is not None]
 
     def find(self, text: str, has_plain_names: bool = False) -> tuple[EntryKind, str, str] | None:
         """Return the kind, name and content of an entry's text; None if the kind is unknown.

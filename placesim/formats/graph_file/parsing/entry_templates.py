@@ -6,7 +6,7 @@ nodes are copies of it. Unusual entries always take the slow path.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from placesim.formats.graph_file.entries.scoped_names import ScopedNames
@@ -16,6 +16,9 @@ from placesim.formats.problems import FileProblems, InvalidValue
 from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import COLUMNS, Node, split_tensor_name
 from placesim.ops.attributes import Attrs
+
+_FoundEntry = tuple[EntryKind, str, Any, int]
+"""The kind of an entry, its name, its content, and its packed number of lines."""
 
 
 class AlikeEntries:
@@ -29,6 +32,7 @@ class AlikeEntries:
         self._names = names
         self._take = take
         self._kinds = EntryKinds()
+        self._numbered: list[EntryKind] = []
         self._has_plain_names = True
         self._checked_names = 0
 
@@ -41,19 +45,62 @@ class AlikeEntries:
 
         This text begins in `line` (from 0). Returns the index and the line of the first text that needs the slow path.
         """
+        is_plain = self._is_plain()
+        if is_plain is None:
+            return first, line
+        count, line = self._take_found(self._found(map(texts.__getitem__, range(first, len(texts))), is_plain), line)
+        return first + count, line
+
+    def _is_plain(self) -> bool | None:
+        """Whether inputs need no check of their texts; None if names don't mean the same with and without quotes."""
+        is_plain = self._check_names() and self._names.is_flat
+        is_usable = self._builder.is_bare and (is_plain or not self._names.has_any(PLAIN_WORDS))
+        return is_plain if is_usable else None
+
+    def _found(self, texts: Iterable[str], is_plain: bool) -> Iterator[_FoundEntry]:
+        """Yield the kind, name, content and packed number of lines of entries, up to the first of an unknown kind."""
+        find = self._kinds.find
+        for text in texts:
+            found = find(text, is_plain)
+            if found is None:
+                return
+            kind, name, given = found
+            yield kind, name, kind.content(given), kind.lines or (text.count("\n") + 1) * COLUMNS
+
+    def found_columns(self, chunks: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[Any]]] | None:
+        """Return an iterator over chunks of entries, each with the place where it ends, for `take_columns`.
+
+        It ends at the first chunk with an entry of an unknown kind. Kinds are given by number. None if the fast path is closed.
+        """
+        is_plain = self._is_plain()
+        if is_plain is None:
+            return None
+        self._numbered = self._kinds.all()
+        numbers = {id(kind): number for number, kind in enumerate(self._numbered)}
+
+        def columns() -> Iterator[tuple[int, list[Any]]]:
+            for end, texts in chunks:
+                found = list(self._found(texts, is_plain))
+                if len(found) < len(texts):
+                    return
+                kinds, names, given, lines = map(list, zip(*found, strict=True))
+                yield end, [[numbers[id(kind)] for kind in kinds], names, given, lines]
+
+        return columns()
+
+    def take_columns(self, columns: list[Any], line: int) -> tuple[int, int]:
+        """Make nodes of the entries of a chunk, as `take_texts` does; returns their count and the next line."""
+        kinds, names, given, lines = columns
+        return self._take_found(zip(map(self._numbered.__getitem__, kinds), names, given, lines, strict=True), line)
+
+    def _take_found(self, entries: Iterable[_FoundEntry], line: int) -> tuple[int, int]:
+        """Make nodes of entries as far as possible. Returns their count and the line after them."""
         builder, names = self._builder, self._names
         graph, in_use, variables = builder.graph, builder.names_in_use, builder.variables
-        nodes, ids, bound, find = graph.nodes, graph.ids, names.bound, self._kinds.find
-        is_plain = self._check_names() and names.is_flat
-        if not builder.is_bare or not (is_plain or not names.has_any(PLAIN_WORDS)):
-            return first, line
+        nodes, ids, bound = graph.nodes, graph.ids, names.bound
         look_up: Any = ids.get if names.is_flat else names.resolve_plain_node
-        start, index, position = len(nodes), first, line * COLUMNS
-        for index in range(first, len(texts)):
-            found = find(texts[index], is_plain)
-            if found is None:
-                break
-            kind, name, given = found
+        start, position = len(nodes), line * COLUMNS
+        for kind, name, given, lines in entries:
             lowered = name.lower()
             if lowered in in_use or name in PLAIN_WORDS or name in bound:
                 break
@@ -70,8 +117,7 @@ class AlikeEntries:
                 attrs = {"dtype": tensor[0], "value": tensor}
             else:
                 try:
-                    if given:
-                        inputs = tuple(map(look_up, given.split(kind.parts.separator)))
+                    inputs = tuple(map(look_up, given))
                     made = kind.made.get(tuple([nodes[i].signature for i in inputs]))
                 except TypeError:  # an unknown name, or one with a slot
                     inputs, made = self._further_outputs(kind, given, look_up)
@@ -86,12 +132,10 @@ class AlikeEntries:
             )
             ids[name] = node_id
             in_use[name if lowered == name else lowered] = 1
-            position += kind.lines or (texts[index].count("\n") + 1) * COLUMNS
-        else:
-            index = len(texts)
+            position += lines
         names.mark_all_named(start)
         self._checked_names = len(nodes)
-        return index, position // COLUMNS
+        return len(nodes) - start, position // COLUMNS
 
     def _check_names(self) -> bool:
         """Whether all nodes have names that mean the same with and without quotes."""
@@ -102,10 +146,10 @@ class AlikeEntries:
         return self._has_plain_names
 
     def _further_outputs(
-        self, kind: EntryKind, given: str, look_up: Callable[[str], int | None]
+        self, kind: EntryKind, given: Sequence[str], look_up: Callable[[str], int | None]
     ) -> tuple[tuple[int, ...], NodeTemplate | None]:
         """Return the nodes of inputs such as `a:1`, and the template for them; no nodes and None if a node is missing."""
-        nodes, parts = self._builder.graph.nodes, list(map(split_tensor_name, given.split(kind.parts.separator)))
+        nodes, parts = self._builder.graph.nodes, list(map(split_tensor_name, given))
         inputs = [look_up(name) for name, _ in parts]
         if None in inputs:
             return (), None

@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from placesim.core.process.ahead import can_compute_ahead, computed_ahead
 from placesim.formats.graph_file.parsing.entry_templates import AlikeEntries
 from placesim.formats.graph_file.parsing.entry_trees import read_entries
 from placesim.formats.graph_file.parsing.flow_mappings import FlowLines
 
 _FIRST_LETTERS, _CHUNK_LETTERS = 1 << 14, 1 << 18
+_MANY_LETTERS = 1 << 24
+"""Length of text from which a second processor is worthwhile."""
+_MOST_TURNS = 4
+"""Maximum number of times that a second processor begins to recognize entries; it ends at an entry of an unknown kind."""
 _FEWEST_LINES = 16
 """Minimum number of lines for which restarting the parser after them is worthwhile."""
 _MANY_STRANGERS = 128
@@ -45,23 +50,45 @@ def take_pieces(text: str, start: int, number: int, taker: EntryTaker) -> Iterat
         return
     reader = _Pieces(taker, start - line_start)
     letters = _FIRST_LETTERS
-    end = 0
+    end, turns = 0, _MOST_TURNS
     while end >= 0:
-        end = text.find("\n" + dash, line_start + letters)
-        chunk = text[line_start : len(text) if end < 0 else end]
-        if any(letter in chunk for letter in _BREAKS):
+        texts, end = _chunk(text, line_start, dash, letters)
+        if letters == _FIRST_LETTERS and sum(entry.count("\n") + 1 for entry in texts) <= _FEWEST_LINES:
             return
-        texts = chunk[len(dash) :].split("\n" + dash)
         if end < 0:
-            texts.pop()  # the text may go on after the last entry, with other keys
-        if letters == _FIRST_LETTERS and chunk.count("\n") < _FEWEST_LINES:
-            return
+            texts = texts[:-1]  # the text may go on after the last entry, with other keys
         count, number = reader.take(texts, number)
         line_start += sum(map(len, texts[:count])) + count * (len(dash) + 1)
         letters = _CHUNK_LETTERS
         yield line_start, number
-        if count < len(texts) or reader.is_slow:
+        if count < len(texts) or not texts or reader.is_slow:
             return
+        if turns and len(text) - line_start > _MANY_LETTERS and can_compute_ahead():
+            turns -= 1
+            for place in reader.take_ahead(text, line_start, dash, number):
+                line_start, number = place
+                yield place
+
+
+def _chunk(text: str, line_start: int, dash: str, letters: int) -> tuple[list[str], int]:
+    """Return the texts of the next entries, and the index after them; none for a text that the parser must read.
+
+    The index is -1 if the last of these entries is the last of the sequence.
+    """
+    end = text.find("\n" + dash, line_start + letters)
+    chunk = text[line_start : len(text) if end < 0 else end]
+    return [] if any(letter in chunk for letter in _BREAKS) else chunk[len(dash) :].split("\n" + dash), end
+
+
+def _whole_chunks(text: str, line_start: int, dash: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the texts of the next entries in chunks, each with the index after its line, except for the last chunk."""
+    end = 0
+    while end >= 0:
+        texts, end = _chunk(text, line_start, dash, _CHUNK_LETTERS)
+        if not texts or end < 0:
+            return
+        line_start = end + 1
+        yield line_start, texts
 
 
 class _Pieces:
@@ -105,6 +132,24 @@ class _Pieces:
             index += 1
         self.is_slow = 2 * parsed > len(texts)
         return index, number
+
+    def take_ahead(self, text: str, line_start: int, dash: str, number: int) -> Iterator[tuple[int, int]]:
+        """Read entries of known kinds, which a second processor recognizes. Yields places like `take_pieces`."""
+        alike = self._alike
+        columns = None if alike is None else alike.found_columns(_whole_chunks(text, line_start, dash))
+        if alike is None or columns is None:
+            return
+        with computed_ahead(columns) as ready:
+            for end, found in ready:
+                count, number = alike.take_columns(found, number)
+                is_whole = count == len(found[0])
+                if not is_whole:
+                    texts, _ = _chunk(text, line_start, dash, _CHUNK_LETTERS)
+                    end = line_start + sum(map(len, texts[:count])) + count * (len(dash) + 1)
+                line_start = end
+                yield line_start, number
+                if not is_whole:
+                    return
 
     def _lines_at(self, texts: list[str], first: int, number: int, most: int) -> dict[int, tuple[Any, int]]:
         """Return the trees of entry `first` and of the entries after it that need no parser, at most `most`."""
