@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placesim.ops.categories import CONSTANTS, VARIABLE_READS
+from placesim.ops.kernels.blocks.constant_layouts import announce
 from placesim.ops.kernels.linalg.products import product
 from placesim.runtime.executors.program import Instruction, Program
 
@@ -137,10 +138,14 @@ class ConcatParts(NamedTuple):
 
 
 class EarlyProducts(NamedTuple):
-    """Value in the store: the right operand, and the products of early parts that are not yet used."""
+    """Value in the store: the right operand, the products of early parts that are not yet used, and the rows for late parts.
+
+    The rows are by their first row and their number.
+    """
 
     operand: Tensor
     products: dict[Side, Tensor]
+    rows: dict[tuple[int, int], Tensor]
 
 
 class SharedOperand:
@@ -219,20 +224,31 @@ class SharedOperand:
         if begin < end:
             start = sum(part.shape[1] for part in parts[:begin])
             late = _joined(parts[begin:end])
-            value = product(late, operand[start : start + late.shape[1]])
+            value = product(late, self._rows(number, operand, start, late.shape[1]))
         for side in thin.sides:
             early = self._early_product(side, number, operand)
             value = early.copy() if value is None else np.add(value, early, out=value)
         assert value is not None  # each part is either early or late
         return value
 
-    def _early_product(self, side: Side, number: int, operand: Tensor) -> Tensor:
-        """Return the product of one side's early parts. The same call multiplies the early parts of later products."""
+    def _held(self, number: int) -> EarlyProducts:
         held: EarlyProducts | None = self._store[self._early]
         value = self._store[self._products[number].instruction.inputs[1]]
         if held is None or held.operand is not value:  # the variable has been assigned since
-            held = self._store[self._early] = EarlyProducts(value, {})
-        found = held.products
+            held = self._store[self._early] = EarlyProducts(value, {}, {})
+        return held
+
+    def _rows(self, number: int, operand: Tensor, start: int, count: int) -> Tensor:
+        """Return some rows of the right operand, which stay the same for the products of a step."""
+        rows = self._held(number).rows
+        if (start, count) not in rows:
+            rows[start, count] = operand[start : start + count]
+            announce(rows[start, count])
+        return rows[start, count]
+
+    def _early_product(self, side: Side, number: int, operand: Tensor) -> Tensor:
+        """Return the product of one side's early parts. The same call multiplies the early parts of later products."""
+        found = self._held(number).products
         if side not in found:
             blocks = self._blocks(side, number, operand, found)
             width = blocks[side].shape[1]

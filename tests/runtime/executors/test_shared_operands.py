@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from placesim.runtime.executors import shared_operands
+from placesim.ops.kernels.linalg import products
+from placesim.runtime.executors import node_steps, shared_operands
 from placesim.runtime.executors.ordered_executor import Executor
 from tests.runtime.sessions.graphs import assert_same_mistake, fetch, make_session
 
@@ -223,3 +225,25 @@ def test_random_graphs(seed: int) -> None:
         feeds[f"w{count}"] = (random.standard_normal((count * UNITS, UNITS)) / 16).astype(np.float32)
     names = {found["name"] for found in nodes if found["op"] != "Placeholder" and random.random() < 0.3} | {values[-1]}
     both(nodes, feeds, *sorted(names))
+
+
+def test_the_matrix_of_time_steps_is_cut_into_pieces_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("SMALL_PRODUCT", 1 << 16), ("COLUMNS", UNITS // 4), ("PART_WORK", 1 << 10), ("THIN_OUTPUT", 0)):
+        monkeypatch.setattr(products, name, value)
+    cut = Mock(side_effect=products._in_pieces)
+    monkeypatch.setattr(products, "_in_pieces", cut)
+    products.piece_width.cache_clear()
+    nodes = recurrence(4)
+    session, feeds = make_session(nodes), feeds_of(nodes, np.random.default_rng(0), 8, "xh")
+    for _ in range(2):
+        fetch(session, "h4:0", **feeds)
+    products.piece_width.cache_clear()
+    # once in each of the two steps: the rows for `h`, since those for `x` are multiplied only once
+    assert [call.args[0].shape for call in cut.call_args_list] == [(UNITS, UNITS)] * 2
+
+
+def test_a_constant_of_a_step_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    announced = Mock()
+    monkeypatch.setattr(node_steps, "announce", announced)
+    fetch(make_session([node("Const", "c", value=np.ones((2, 2)).tolist()), node("Identity", "i", "c")]), "i:0")
+    announced.assert_called()

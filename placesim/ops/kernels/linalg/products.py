@@ -74,8 +74,8 @@ def multiply_into(output: Tensor, left: Tensor, right: Tensor, finish: Finish = 
         return
     count, axis = cut_of(output.shape, left.shape[-1], output.ndim == left.ndim == 2)
     pieces = pieces_of(right, left, len(left)) if axis != SUMMED or count < 2 else None
-    if pieces is not None and axis == -1 and len(left) >= FEW_ROWS:
-        axis = -2  # unpacked, the other matrix costs a second part nothing
+    if pieces is not None and axis == -1 and len(left) >= FEW_ROWS and finish is not leave:
+        axis = -2  # unpacked, the other matrix costs a second part little
     if count > 1 and axis == -output.ndim:
         _multiply_parts(output, left, right, count, axis, finish, pieces)
         return
@@ -83,6 +83,8 @@ def multiply_into(output: Tensor, left: Tensor, right: Tensor, finish: Finish = 
         multiply_part(output, left, right, pieces)
     elif axis == SUMMED:
         _add_up(output, left, right, count)
+    elif pieces is not None and len(pieces) >= count:
+        _multiply_some_pieces(output, left, pieces, count)
     else:
         _multiply_parts(output, left, right, count, axis, leave)
     finish(slice(0, prod(output.shape[:-1])))
@@ -174,6 +176,16 @@ def _multiply_parts(
         finish(slice(part.start * rows, part.stop * rows))
 
     spread(multiply, list(even_parts(output.shape[axis], count)))
+
+
+def _multiply_some_pieces(output: Tensor, left: Tensor, pieces: Tensor, count: int) -> None:
+    """Compute a product in `count` parts along the pieces of the right matrix."""
+    width = pieces.shape[2]
+
+    def multiply(part: slice) -> None:
+        multiply_pieces(output[:, part.start * width : part.stop * width], left, pieces[part])
+
+    spread(multiply, list(even_parts(len(pieces), count)))
 
 
 def _add_up(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:
