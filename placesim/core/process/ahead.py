@@ -7,6 +7,7 @@ import marshal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
+from threading import current_thread, main_thread
 from typing import Any, BinaryIO
 
 from placesim.core.operating_system import FORKS, available_processors, end_fork, start_fork
@@ -16,8 +17,9 @@ _LENGTH_BYTES = 8
 
 
 def can_compute_ahead() -> bool:
-    """Whether a copy of this process can compute values; never if another program uses the package."""
-    return FORKS and is_own_process() and available_processors() > 1
+    """Whether a copy of this process can compute values: only for the main thread of a command, which nobody else relies on."""
+    is_alone = is_own_process() and current_thread() is main_thread()
+    return FORKS and is_alone and available_processors() > 1
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -92,5 +93,12 @@ def test_values_are_computed_here_if_there_can_be_no_copy(monkeypatch: pytest.Mo
         assert list(values) == list(_numbers(5))
 
 
-def test_a_program_that_uses_the_package_is_not_copied() -> None:
+def test_only_the_main_thread_of_a_command_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "available_processors", lambda: 2)
+    assert not ahead.can_compute_ahead()
+    monkeypatch.setattr(ahead, "is_own_process", lambda: True)
+    assert ahead.can_compute_ahead()
+    with ThreadPoolExecutor(1) as pool:
+        assert not pool.submit(ahead.can_compute_ahead).result()
+    monkeypatch.setattr(ahead, "available_processors", lambda: 1)
     assert not ahead.can_compute_ahead()
