@@ -62,8 +62,9 @@ class Browser:
         The next page then needs a process of its own, half of what a page of the studio takes.
         """
         with self.running():
-            self.check()
-            self._page.goto("about:blank")
+            if self._page.url != "about:blank":
+                self.check()
+                self._page.goto("about:blank")
 
     def _visited(self, address: str, width: int, height: int, dark: bool) -> Page:
         self._set_window(width, height, dark)
