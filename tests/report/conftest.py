@@ -62,9 +62,8 @@ class Browser:
         The next page then needs a process of its own, half of what a page of the studio takes.
         """
         with self.running():
-            if self._page.url != "about:blank":
-                self.check()
-                self._page.goto("about:blank")
+            self.check()
+            self._page.goto("about:blank")
 
     def _visited(self, address: str, width: int, height: int, dark: bool) -> Page:
         self._set_window(width, height, dark)
@@ -146,10 +145,10 @@ def overflowing(page: Page) -> list[str]:
 
 
 def requested_urls(page: Page) -> list[str]:
-    """The addresses of all that a page asked for."""
-    urls = [request.url for request in page.requests()]
+    """The addresses of all that a page asked for since it was opened last."""
+    urls = [request.url for request in page.requests()][::-1]
     own = page.url.partition("#")[0]
-    return urls[urls.index(own) :] if own in urls else []
+    return urls[: urls.index(own) + 1] if own in urls else []
 
 
 @pytest.fixture(scope="package")

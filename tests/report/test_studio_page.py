@@ -126,20 +126,20 @@ def test_all_of_a_device_is_dragged_at_once(studio: Callable[..., Page]) -> None
 def test_a_finger_drags_after_a_hold_and_scrolls_without(studio: Callable[..., Page]) -> None:
     page = studio()
     touch = page.context.new_cdp_session(page)
-    source, target = (
-        page.locator(where).bounding_box() for where in (".chip[data-path='AddN']", ".device[data-device='1'] .rows")
-    )
-    assert source is not None
-    assert target is not None
+
+    def place(where: str) -> tuple[float, float]:
+        box = page.locator(where).bounding_box()
+        assert box is not None
+        return box["x"] + 30, box["y"] + 10
 
     def send(kind: str, *points: tuple[float, float]) -> None:
-        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x + 30, "y": y + 10} for x, y in points]})
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in points]})
 
     for is_held in (False, True):
-        send("touchStart", (source["x"], source["y"]))
+        send("touchStart", place(".chip[data-path='AddN']"))  # which the finger before may have scrolled
         if is_held:
             wait(page, "studio.board.drag?.ghost")
-        send("touchMove", (target["x"], target["y"]))
+        send("touchMove", place(".device[data-device='1'] .rows"))
         send("touchEnd")
         assert said(page).startswith("AddN to GPU:0") == is_held
     assert rows(page, 1) == ["AddN"]
