@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import marshal
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 
 from placesim.core.errors import GraphFileError
+from placesim.core.process.ahead import computed_ahead
 from placesim.formats.graph_file import reader
 from placesim.formats.graph_file.parsing import entry_kinds, entry_templates, sequence_splitting
 from placesim.formats.graph_file.reader import read_graph_file
@@ -215,9 +218,15 @@ def test_entries_become_the_nodes_that_the_long_way_makes(seed: int, monkeypatch
     assert made > 20
 
 
+@contextmanager
+def computed_at_once(values: Iterator[Any]) -> Iterator[Iterator[Any]]:
+    """What another process would compute and send, as `computed_ahead`, without the process."""
+    yield iter(marshal.loads(marshal.dumps(list(values))))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_entries_that_another_process_recognizes_become_the_same_nodes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_that_are_recognized_ahead_become_the_same_nodes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     taken, take_columns = 0, entry_templates.AlikeEntries.take_columns
 
     def counted(self: Any, columns: list[Any], line: int) -> tuple[int, int]:
@@ -234,7 +243,8 @@ def test_entries_that_another_process_recognizes_become_the_same_nodes(seed: int
     monkeypatch.setattr(sequence_splitting, "_MOST_TURNS", 40)
     monkeypatch.setattr(sequence_splitting, "can_compute_ahead", lambda: True)
     monkeypatch.setattr(entry_templates.AlikeEntries, "take_columns", counted)
-    for text in _documents(seed):
+    for number, text in enumerate(_documents(seed)):
+        monkeypatch.setattr(sequence_splitting, "computed_ahead", computed_at_once if number else computed_ahead)
         found = _read(text)
         with monkeypatch.context() as patch:
             patch.setattr(reader, "take_pieces", lambda *_: iter(()))
