@@ -47,7 +47,8 @@ class ProblemTask(NamedTuple):
     - `launches`, `cores`: with a layout, the host's seconds before the task and the number of cores it requests, by device
       kind.
     - `path`, `work`: for a task that stands for several nodes, the time from its start to its end, and the busy time of a slot.
-      Bounds use these, because nodes that overlap take less than the sum of their times.
+      Bounds use these, because nodes that overlap take less than the sum of their times. Work that a GPU leaves to its host is
+      none of the GPU's.
     - `sends`: the part of `makes` that is certainly moved to another device that reads it (None: all; UNSURE: maybe nothing).
     - `is_divided`: whether other tasks may run between its parts.
     - `on_host`: whether a GPU keeps its output in host memory; `runs_on_host`: whether a GPU leaves its work to the host.

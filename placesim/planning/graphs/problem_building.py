@@ -319,9 +319,13 @@ class _ProblemBuilder:
             number = numbers.get(graph.nodes[source].name)
             if number is not None:
                 is_from_host[number] = is_from_host.get(number, True) and on_host
+        runs_on_host = self._kernel(found, found.executions[0], gpu).placed.resource == gpu.cores
+        if runs_on_host:
+            work = (0.0 if place.gpu is not None else own for place, own in zip(self._examples, task.work, strict=True))
+            task = task._replace(work=tuple(work))
         return task._replace(
             on_host=bool(types.outputs) and all(types.outputs),
-            runs_on_host=self._kernel(found, found.executions[0], gpu).placed.resource == gpu.cores,
+            runs_on_host=runs_on_host,
             host_inputs=frozenset(number for number, on_host in is_from_host.items() if on_host),
         )
 

@@ -98,6 +98,20 @@ def test_tasks_take_their_times_by_kind_of_device() -> None:
     assert all(task.launches == task.cores == task.path == task.work == () for task in loads.values())
 
 
+def test_what_a_gpu_leaves_to_its_host_is_no_work_of_the_gpu() -> None:
+    nodes = [
+        {"op": "Placeholder", "name": "x", "dtype": "int32", "shape": [4000]},
+        {"op": "Add", "name": "a", "inputs": ["x", "x"]},
+        {"op": "Cast", "name": "c", "inputs": ["a"], "attrs": {"DstT": "float"}},
+    ]
+    tasks = by_name(drawn(graph={**GRAPH, "nodes": nodes, "run": [{"fetch": ["c"]}]}))
+    on_host, on_gpu = tasks["a"], tasks["c"]
+    assert (on_host.runs_on_host, on_gpu.runs_on_host) == (True, False)
+    assert on_host.seconds[1] > on_host.work[1] == 0
+    assert on_host.work[0] == on_host.seconds[0]
+    assert on_gpu.work == on_gpu.seconds
+
+
 def test_what_is_only_waited_for_sends_a_signal() -> None:
     found = drawn().problem
     numbers = {task.name: number for number, task in reversed(list(enumerate(found.tasks)))}
