@@ -144,13 +144,13 @@ h = tf.layers.conv2d_transpose(x, 4, 3, strides=2)
 h = tf.reshape(tf.layers.dense(tf.reshape(h, [tf.shape(h)[0] * 7, 28]), 5), [4, 35])
 errors = tf.nn.softmax_cross_entropy_with_logits_v2(labels=tf.one_hot(labels, 5), logits=tf.layers.dense(h, 5))
 loss = tf.reduce_sum(errors) / tf.to_float(tf.shape(x)[0])
-train = tf.train.AdamOptimizer(1e-2).minimize(loss)
+train = tf.train.MomentumOptimizer(1e-2, 9e-1).minimize(loss)
 random = np.random.RandomState(1)
 with tf.Session() as session:
     session.run(tf.global_variables_initializer())
     session.run([loss, train], {x: random.randn(4, 3, 3, 2), labels: random.randint(0, 5, 4)})
 """
-"""Shapes that are made of slices and products of a constant shape with the batch."""
+"""Shapes made of slices and products of a constant shape with the batch; Adam would divide by a gradient near zero."""
 
 
 TABLE = """
