@@ -79,9 +79,13 @@ class Browser:
         return self._page
 
     def change(self, width: int = WINDOW[0], height: int = WINDOW[1], dark: bool = WINDOW[2]) -> None:
-        """Make the window so large, light or dark, and point at nothing in it, until the page has heard of it."""
+        """Make the window so large, light or dark, and point at nothing in it, until the page has heard of it.
+
+        That is in one frame, and what it then draws is in the next.
+        """
         self._set_window(width, height, dark)
-        self._page.evaluate("new Promise(requestAnimationFrame)")
+        wait(self._page, f"matchMedia('(prefers-color-scheme: dark)').matches === {json.dumps(dark)}")
+        self._page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def _set_window(self, width: int, height: int, dark: bool) -> None:
         if self._page.evaluate("document.querySelector(':hover') !== null"):
