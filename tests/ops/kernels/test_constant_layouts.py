@@ -35,6 +35,13 @@ def test_a_constant_is_arranged_once() -> None:
     assert not is_constant(constant.copy())
 
 
+def test_a_turned_constant_has_arrangements_of_its_own() -> None:
+    constant = np.asfortranarray(np.arange(1024.0).reshape(32, 32))
+    announce(constant)
+    for operand in (constant, constant.T, constant):
+        np.testing.assert_array_equal(arranged(operand, "copy", np.copy), operand)
+
+
 def test_arrangements_last_as_long_as_their_constant() -> None:
     constant = np.ones((32, 64), np.float32)
     announce(constant)

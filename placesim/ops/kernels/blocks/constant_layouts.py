@@ -63,7 +63,8 @@ def arranged(operand: Tensor, name: Hashable, arrange: Callable[[Tensor], Tensor
 def _constant_of(operand: Tensor) -> _Constant | None:
     found = _constants.get(id(operand))
     if found is None and operand.base is not None and operand.flags.c_contiguous:
-        found = _constants.get(id(operand.base))
-        if found is not None and operand.base.size != operand.size:
+        found, base = _constants.get(id(operand.base)), operand.base
+        # in another order, equal shapes would not mean equal elements
+        if found is not None and not (base.size == operand.size and base.flags.c_contiguous):
             return None
     return found
