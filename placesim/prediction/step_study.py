@@ -70,11 +70,13 @@ def study_steps(
 
 
 def _assumptions(step: Sequence[Execution], machine: SimulatedMachine) -> tuple[str, ...]:
-    has_gpus = any(place.gpu for place in machine.places.values())
-    said = list(dict.fromkeys(line for host in machine.hosts.values() for line in host.assumptions(has_gpus=has_gpus)))
+    gpus = [place.gpu.processor for place in machine.places.values() if place.gpu is not None]
+    said = list(dict.fromkeys(line for host in machine.hosts.values() for line in host.assumptions(has_gpus=bool(gpus))))
     if machine.assumes_links:
         said.append(LINK_ASSUMPTION)
     said.append("the interval is the 10th-90th percentile of measured times")
+    if unmeasured := dict.fromkeys(gpu.name for gpu in gpus if not gpu.has_measurements):
+        said.append(f"few or no kernels were measured on {', '.join(unmeasured)}: the interval is wider")
     if any(dtype.size == 0 and dtype.name == "string" for e in step for _, dtype in (*e.inputs, *e.outputs)):
         said.append("strings count as 0 bytes")
     return tuple(said)

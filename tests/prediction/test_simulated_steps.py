@@ -234,10 +234,13 @@ def test_a_gpu_that_users_describe_is_unmeasured() -> None:
 @pytest.mark.parametrize(
     ("name", "deviation"), [("GeForce RTX 3090", BOARD_DEVIATION), ("GeForce RTX 4090", UNMEASURED_DEVIATION)]
 )
-def test_a_step_deviates_with_its_gpu(name: str, deviation: float) -> None:
+def test_a_step_deviates_with_its_gpu_and_says_so(name: str, deviation: float) -> None:
     nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [1000, 1000]}]
     nodes.append({"op": "Neg", "name": "n", "inputs": ["x"], "device": "/gpu:0"})
-    step, machine = recorded({"devices": {"cpu": 1, "gpu": {"count": 1, "model": name}}, "nodes": nodes, "fetch": ["n"]})
+    graph = {"devices": {"cpu": 1, "gpu": {"count": 2, "model": name}}, "nodes": nodes, "fetch": ["n"]}
+    told = [f"few or no kernels were measured on {name}: the interval is wider"] if deviation == UNMEASURED_DEVIATION else []
+    assert [line for line in study(graph).assumptions if "wider" in line] == told
+    step, machine = recorded(graph)
     simulated = SimulatedStep(step, StepCosts(machine).placed(step), machine)
     kernel = next(run.seconds for run in simulated.nodes() if run.node == "n")
     assert simulated.board_deviation == pytest.approx(deviation * kernel)
