@@ -14,12 +14,13 @@ import pytest
 from placesim.core.errors import UsageError
 from placesim.formats.sources.loading import LoadedGraph, load
 from placesim.graph.session_steps import Fetch, GraphStep
+from placesim.machine.inventory import TaskInventory, build_devices
 from placesim.machine.options import make_options
 from placesim.ops.categories import REF_VARIABLES
 from placesim.planning.strategies.divided_training import DividedTraining, Replication
 from placesim.planning.strategies.gradient_reduction import REDUCTIONS
 from placesim.planning.strategies.replication import replicate
-from placesim.planning.strategies.rewriting import Strategy, rewrite_training
+from placesim.planning.strategies.rewriting import Strategy, rewrite_training, sorted_gpus
 from placesim.planning.strategies.training_graph import find_training
 from tests.planning.strategies.models import (
     CASES,
@@ -47,6 +48,13 @@ def check(graph: LoadedGraph, *replications: Replication) -> None:
         assert [name for name, _ in found] == [name for name, _ in expected]
         for (name, array), (_, other) in zip(expected, found, strict=True):
             np.testing.assert_allclose(other, array, rtol=1e-5, atol=1e-7, err_msg=f"{name} with {replication}")
+
+
+def test_replicas_take_gpus_in_the_order_of_the_machine_and_by_number() -> None:
+    machine = [TaskInventory(gpu=1, job="worker"), TaskInventory(gpu=11, job="chief", tasks=2)]
+    expected = [device.name for device in build_devices(machine) if device.type == "GPU"]
+    assert sorted_gpus([device.name for device in reversed(build_devices(machine))], machine) == expected
+    assert sorted_gpus(sorted(expected, reverse=True), machine) == expected
 
 
 @pytest.mark.slow
