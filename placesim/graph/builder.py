@@ -76,8 +76,9 @@ class ScopedGraphBuilder:
         self.registry = registry
         self.variables: dict[int, VariableNodes] = {}
         self.prefix = ""
-        self.names_in_use: dict[str, int] = {}
-        """Lower-case full names of nodes and scopes, with the number of requests for each."""
+        self.noted_names: dict[str, int] = {}
+        """The names in use, except lower-case names of the nodes of `note_later`."""
+        self._unnoted: list[tuple[int, int]] = []
         self._device = ANY
         self._device_text = ""
         self._device_texts: dict[str | None, str] = {}
@@ -250,13 +251,27 @@ class ScopedGraphBuilder:
 
     # --- names ------------------------------------------------------------------------------------------------------
 
+    @property
+    def names_in_use(self) -> dict[str, int]:
+        """Lower-case full names of nodes and scopes, with the number of requests for each."""
+        if self._unnoted:
+            nodes = (node for span in self._unnoted for node in self.graph.nodes[slice(*span)])
+            self.noted_names |= {_lowered(node.name): 1 for node in nodes}
+            self._unnoted = []
+        return self.noted_names
+
+    @names_in_use.setter
+    def names_in_use(self, names: dict[str, int]) -> None:
+        self.noted_names = names
+
+    def note_later(self, first: int) -> None:
+        """Mark the names of the nodes from id `first` on as used when somebody asks for `names_in_use`: often nobody does."""
+        self._unnoted.append((first, len(self.graph)))
+
     def unique_name(self, name: str) -> str:
         """Return the full name that a node or scope of this name gets, and mark it as used (2.3.2)."""
         full = self.prefix + name
-        key = full.lower()
-        # one string object instead of two equal ones, a million times
-        if key == full:
-            key = full
+        key = _lowered(full)
         in_use = self.names_in_use
         count = in_use.get(key, 0)
         in_use[key] = count + 1
@@ -311,7 +326,7 @@ class ScopedGraphBuilder:
 
     def note_name(self, full_name: str) -> None:
         """Mark a full name as used."""
-        self.names_in_use.setdefault(full_name.lower(), 1)
+        self.names_in_use.setdefault(_lowered(full_name), 1)
 
     # --- nodes ------------------------------------------------------------------------------------------------------
 
@@ -609,6 +624,12 @@ class ScopedGraphBuilder:
         """Record that a node created elsewhere belongs to the open control scopes."""
         for controller in self._controllers:
             controller.members.add(node_id)
+
+
+def _lowered(name: str) -> str:
+    """Return a name in lower case: the same object if it already is, so that a million names are stored once."""
+    lowered = name.lower()
+    return name if lowered == name else lowered
 
 
 def _kind(value: Any) -> Any:
