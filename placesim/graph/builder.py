@@ -76,9 +76,9 @@ class ScopedGraphBuilder:
         self.registry = registry
         self.variables: dict[int, VariableNodes] = {}
         self.prefix = ""
-        self.noted_names: dict[str, int] = {}
-        """The names in use, except lower-case names of the nodes of `note_later`."""
-        self._unnoted: list[tuple[int, int]] = []
+        self.names_in_use: dict[str, int] = {}
+        """Lower-case full names of nodes and scopes, with the number of requests for each, except those of `use_names_from`."""
+        self._is_in_use = bytearray()
         self._device = ANY
         self._device_text = ""
         self._device_texts: dict[str | None, str] = {}
@@ -251,35 +251,31 @@ class ScopedGraphBuilder:
 
     # --- names ------------------------------------------------------------------------------------------------------
 
-    @property
-    def names_in_use(self) -> dict[str, int]:
-        """Lower-case full names of nodes and scopes, with the number of requests for each."""
-        if self._unnoted:
-            nodes = (node for span in self._unnoted for node in self.graph.nodes[slice(*span)])
-            self.noted_names |= {_lowered(node.name): 1 for node in nodes}
-            self._unnoted = []
-        return self.noted_names
+    def use_names_from(self, first: int) -> None:
+        """Mark the names of the nodes from id `first` on that are in lower case as used, without storing them again."""
+        used = self._is_in_use
+        used.extend(bytes(first - len(used)) + b"\1" * (len(self.graph) - first))
 
-    @names_in_use.setter
-    def names_in_use(self, names: dict[str, int]) -> None:
-        self.noted_names = names
-
-    def note_later(self, first: int) -> None:
-        """Mark the names of the nodes from id `first` on as used when somebody asks for `names_in_use`: often nobody does."""
-        self._unnoted.append((first, len(self.graph)))
+    def _requests(self, key: str) -> int:
+        """Return the number of requests for a lower-case name."""
+        count = self.names_in_use.get(key, 0)
+        if count or not self._is_in_use:
+            return count
+        node_id = self.graph.ids.get(key, len(self.graph))
+        return self._is_in_use[node_id] if node_id < len(self._is_in_use) else 0
 
     def unique_name(self, name: str) -> str:
         """Return the full name that a node or scope of this name gets, and mark it as used (2.3.2)."""
         full = self.prefix + name
         key = _lowered(full)
         in_use = self.names_in_use
-        count = in_use.get(key, 0)
+        count = self._requests(key)
         in_use[key] = count + 1
         if not count:
             return full
         # requests are counted by lower-case name, so c, c, C give c, c_1, C_2 (2.3.2)
         base = key
-        while key in in_use:
+        while self._requests(key):
             key = f"{base}_{count}"
             count += 1
         # the numbered name counts as requested as well, so that c_1 asked for later becomes c_1_1 (2.3.2)

@@ -96,13 +96,13 @@ class AlikeEntries:
     def _take_found(self, entries: Iterable[_FoundEntry], line: int) -> tuple[int, int]:
         """Make nodes of entries as far as possible. Returns their count and the line after them."""
         builder, names = self._builder, self._names
-        graph, noted, variables = builder.graph, builder.noted_names, builder.variables
+        graph, in_use, variables = builder.graph, builder.names_in_use, builder.variables
         nodes, ids, bound = graph.nodes, graph.ids, names.bound
         look_up: Any = ids.get if names.is_flat else names.resolve_plain_node
         start, position = len(nodes), line * COLUMNS
         for kind, name, given, lines in entries:
             lowered = name.lower()
-            if lowered in noted or lowered in ids or name in PLAIN_WORDS or name in bound:
+            if lowered in in_use or lowered in ids or name in PLAIN_WORDS or name in bound:
                 break
             inputs: tuple[int, ...] = ()
             attrs: Attrs
@@ -132,10 +132,10 @@ class AlikeEntries:
             )
             ids[name] = node_id
             if lowered != name:
-                noted[lowered] = 1
+                in_use[lowered] = 1
             position += lines
         names.mark_all_named(start)
-        builder.note_later(start)
+        builder.use_names_from(start)
         self._checked_names = len(nodes)
         return len(nodes) - start, position // COLUMNS
 
