@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from operator import itemgetter
 from string import ascii_letters, digits
 from typing import Any
@@ -124,12 +124,13 @@ class NodeImport:
             or not _FIRST_LETTERS.issuperset(map(_first, names))
         ):
             return None
-        ids, new_ids = self._graph.ids, range(len(self._graph), len(self._graph) + len(names))
-        given = list(map(ids.setdefault, names, new_ids))
-        if given == list(new_ids):
+        ids, first = self._graph.ids, len(self._graph)
+        known = len(ids)
+        given = list(map(ids.setdefault, names, count(first)))
+        if len(ids) == known + len(names):
             return given
         for name in set(names):
-            if ids[name] >= new_ids.start:
+            if ids[name] >= first:
                 del ids[name]
         return None
 

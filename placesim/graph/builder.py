@@ -77,7 +77,8 @@ class ScopedGraphBuilder:
         self.variables: dict[int, VariableNodes] = {}
         self.prefix = ""
         self.names_in_use: dict[str, int] = {}
-        """Lower-case full names of nodes and scopes, with the number of requests for each."""
+        """Lower-case full names of nodes and scopes, with the number of requests for each, except those of `use_names_from`."""
+        self._is_in_use = bytearray()
         self._device = ANY
         self._device_text = ""
         self._device_texts: dict[str | None, str] = {}
@@ -250,21 +251,31 @@ class ScopedGraphBuilder:
 
     # --- names ------------------------------------------------------------------------------------------------------
 
+    def use_names_from(self, first: int) -> None:
+        """Mark the names of the nodes from id `first` on that are in lower case as used, without storing them again."""
+        used = self._is_in_use
+        used.extend(bytes(first - len(used)) + b"\1" * (len(self.graph) - first))
+
+    def _requests(self, key: str) -> int:
+        """Return the number of requests for a lower-case name."""
+        count = self.names_in_use.get(key, 0)
+        if count or not self._is_in_use:
+            return count
+        node_id = self.graph.ids.get(key, len(self.graph))
+        return self._is_in_use[node_id] if node_id < len(self._is_in_use) else 0
+
     def unique_name(self, name: str) -> str:
         """Return the full name that a node or scope of this name gets, and mark it as used (2.3.2)."""
         full = self.prefix + name
-        key = full.lower()
-        # one string object instead of two equal ones, a million times
-        if key == full:
-            key = full
+        key = _lowered(full)
         in_use = self.names_in_use
-        count = in_use.get(key, 0)
+        count = self._requests(key)
         in_use[key] = count + 1
         if not count:
             return full
         # requests are counted by lower-case name, so c, c, C give c, c_1, C_2 (2.3.2)
         base = key
-        while key in in_use:
+        while self._requests(key):
             key = f"{base}_{count}"
             count += 1
         # the numbered name counts as requested as well, so that c_1 asked for later becomes c_1_1 (2.3.2)
@@ -311,7 +322,7 @@ class ScopedGraphBuilder:
 
     def note_name(self, full_name: str) -> None:
         """Mark a full name as used."""
-        self.names_in_use.setdefault(full_name.lower(), 1)
+        self.names_in_use.setdefault(_lowered(full_name), 1)
 
     # --- nodes ------------------------------------------------------------------------------------------------------
 
@@ -609,6 +620,12 @@ class ScopedGraphBuilder:
         """Record that a node created elsewhere belongs to the open control scopes."""
         for controller in self._controllers:
             controller.members.add(node_id)
+
+
+def _lowered(name: str) -> str:
+    """Return a name in lower case: the same object if it already is, so that a million names are stored once."""
+    lowered = name.lower()
+    return name if lowered == name else lowered
 
 
 def _kind(value: Any) -> Any:

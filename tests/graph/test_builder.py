@@ -127,3 +127,18 @@ def test_renaming_changes_names_only(edges: list[tuple[int, int, str]], names: l
         return [(node.op, node.input_nodes, node.device, node.attrs.get("T")) for node in nodes]
 
     assert build(names) == build([f"n{i}" for i in range(12)])
+
+
+def test_names_of_nodes_that_were_made_elsewhere_are_in_use() -> None:
+    builder = ScopedGraphBuilder(load_registry())
+    for name in ("before", "neg", "neg_1"):
+        builder.graph.add(name, "NoOp", {})
+    builder.use_names_from(1)
+    assert [builder.unique_name(name) for name in ("Neg", "neg", "neg_1", "before", "before", "new")] == [
+        "Neg_2",
+        "neg_3",
+        "neg_1_1",
+        "before",
+        "before_1",
+        "new",
+    ]

@@ -8,7 +8,7 @@ unknown; `refusals` returns TensorFlow's errors.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,7 +119,7 @@ class GraphShapes:
         """Return the static shapes of a node's outputs."""
         found = self._known.get(node_id)
         if found is None:
-            self._infer_with_ancestors(node_id)
+            self._infer_each((self.graph.nodes[node_id],))
             found = self._known[node_id]
         return found
 
@@ -129,23 +129,7 @@ class GraphShapes:
 
     def refusals(self) -> list[GraphBuildError]:
         """Return the errors that TensorFlow's Python would have raised when it created the nodes, in graph order."""
-        known, infer, alike, handles = self._known, self._infer, self._alike, self._handles
-        shapes_of = known.__getitem__
-        for node in self.graph.nodes:
-            node_id = node.id
-            if node_id in known:
-                continue
-            signature = node.signature
-            if signature.op == "Const":  # without a call, as there may be a million nodes
-                known[node_id] = (node.attrs["value"].array.shape,)
-                continue
-            try:
-                inputs = tuple(map(shapes_of, node.input_nodes))
-            except KeyError:
-                self._infer_with_ancestors(node_id)
-            else:
-                found = None if handles else alike.get((signature.op, id(node.attrs), node.input_slots, inputs))
-                known[node_id] = infer(node, inputs) if found is None else found
+        self._infer_each(self.graph.nodes)
         return [self._worded(self.graph.nodes[node_id], self._refused[node_id]) for node_id in sorted(self._refused)]
 
     def _worded(self, node: Node, refusal: _Refusal) -> GraphBuildError:
@@ -157,53 +141,57 @@ class GraphShapes:
         kind = _CallError if isinstance(found, _CallError) else GraphBuildError
         return kind(found.message, node=node.name, location=self.graph.location(node))
 
+    def _infer_each(self, nodes: Iterable[Node]) -> None:
+        """Infer the shapes of nodes, after those of their ancestors. Most of a million nodes need no call."""
+        known, alike, handles = self._known, self._alike, self._handles
+        shapes_of = known.__getitem__
+        for node in nodes:
+            node_id, op = node.id, node.signature.op
+            if node_id in known:
+                continue
+            if op == "Const":
+                known[node_id] = (node.attrs["value"].array.shape,)
+                continue
+            try:
+                inputs = tuple(map(shapes_of, node.input_nodes))
+            except KeyError:
+                self._infer_with_ancestors(node_id)
+                continue
+            # nodes with equal attrs share one object, which the graph keeps alive, so its id identifies the attrs
+            kind = (op, id(node.attrs), node.input_slots, inputs)
+            found = None if handles else alike.get(kind)
+            known[node_id] = self._infer(node, inputs, kind) if found is None else found
+
     def _infer_with_ancestors(self, node_id: int) -> None:
         known, nodes = self._known, self.graph.nodes
-        inputs = self._input_shapes(nodes[node_id])
-        if inputs is not None:  # as in most graphs, whose nodes follow their inputs
-            known[node_id] = self._infer(nodes[node_id], inputs)
-            return
         waiting = [node_id]
         entered: set[int] = set()
         while waiting:
-            current = waiting[-1]
-            if current in known:
-                waiting.pop()
+            node = nodes[waiting[-1]]
+            missing = [i for i in node.input_nodes if i not in known]
+            if missing and node.id not in known and node.id not in entered:
+                entered.add(node.id)
+                waiting += [i for i in missing if i not in entered]
                 continue
-            node = nodes[current]
-            missing = [i for i in node.input_nodes if i not in known and i not in entered]
-            if current in entered or not missing:
-                known[current] = self._infer(node, self._input_shapes(node))
-                waiting.pop()
-            entered.add(current)
-            waiting += missing
+            waiting.pop()
+            if missing:  # in a loop, one node is inferred before its input, which needs this node
+                known.setdefault(node.id, (None,) * len(node.signature.output_dtypes))
+            else:
+                self._infer_each((node,))
 
-    def _input_shapes(self, node: Node) -> tuple[tuple[Dims, ...], ...] | None:
-        """Return the shapes of all outputs of each input node; None if one of these nodes has not been inferred."""
-        try:
-            return tuple(map(self._known.__getitem__, node.input_nodes))
-        except KeyError:
-            return None
-
-    def _infer(self, node: Node, inputs: tuple[tuple[Dims, ...], ...] | None) -> tuple[Dims, ...]:
-        op = node.signature.op
-        if op == "Const":
-            return (node.attrs["value"].array.shape,)
-        if op in ARGUMENTS and self._arguments:
+    def _infer(self, node: Node, inputs: tuple[tuple[Dims, ...], ...], kind: tuple[Any, ...]) -> tuple[Dims, ...]:
+        """Return the shapes of a node's outputs; nodes of the same `kind` have the same, except for what they ask for."""
+        if node.op in ARGUMENTS and self._arguments:
             return (self._arguments[node.attrs["index"]],)
-        if inputs is None:  # in a loop, one node is inferred before its input, which needs this node
-            return (None,) * len(node.signature.output_dtypes)
         if self._handles and any(ref in self._handles for ref in node.inputs):
             handles = list(map(self._handles.get, node.inputs))
             return self._run_shape_function(node, _NodeContext(self, node, _picked(inputs, node), handles))
-        # nodes with equal attrs share one object, which the graph keeps alive, so its id identifies the attrs
-        alike = (op, id(node.attrs), node.input_slots, inputs)
-        found = self._alike.get(alike)
+        found = self._alike.get(kind)
         if found is None:
             context = _NodeContext(self, node, _picked(inputs, node))
             found = self._run_shape_function(node, context)
             if not (context.asked or context.output_handles or node.id in self._refused):
-                self._alike[alike] = found
+                self._alike[kind] = found
         return found
 
     def _run_shape_function(self, node: Node, context: _NodeContext) -> tuple[Dims, ...]:

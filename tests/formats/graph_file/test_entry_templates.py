@@ -264,3 +264,10 @@ def test_each_name_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     first = "nodes:\n  - {op: NoOp, name: 'on'}\n  - {op: Const, name: c, id: k, value: 1.0}\n"
     read_graph_file(first + "".join(f"  - {{op: Neg, name: n{i}, inputs: [c]}}\n" for i in range(200)), "g.yaml")
     assert len(checked) == len(set(checked)) > 100
+
+
+def test_an_entry_without_a_name_avoids_names_of_entries_that_became_nodes_directly() -> None:
+    names = [*(f"n{i}" for i in range(100)), "noop", "NoOp_1"]
+    lines = [f"  - {{op: NoOp, name: {name}}}\n" for name in names]
+    graph = read_graph_file("nodes:\n" + "".join(lines) + "  - {op: NoOp}\n  - {op: NoOp}\n", "g.yaml").graph
+    assert [node.name for node in graph.nodes[-2:]] == ["NoOp_2", "NoOp_3"]

@@ -102,7 +102,7 @@ class AlikeEntries:
         start, position = len(nodes), line * COLUMNS
         for kind, name, given, lines in entries:
             lowered = name.lower()
-            if lowered in in_use or name in PLAIN_WORDS or name in bound:
+            if lowered in in_use or lowered in ids or name in PLAIN_WORDS or name in bound:
                 break
             inputs: tuple[int, ...] = ()
             attrs: Attrs
@@ -131,9 +131,11 @@ class AlikeEntries:
                 Node(node_id, name, made.signature, attrs, inputs, made.slots, (), made.device, position + kind.offset)
             )
             ids[name] = node_id
-            in_use[name if lowered == name else lowered] = 1
+            if lowered != name:
+                in_use[lowered] = 1
             position += lines
         names.mark_all_named(start)
+        builder.use_names_from(start)
         self._checked_names = len(nodes)
         return len(nodes) - start, position // COLUMNS
 
