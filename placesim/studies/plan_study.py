@@ -667,7 +667,8 @@ class _Planner:
     def _memory_problem(self) -> GraphProblem:
         """Return the problem of the peaks of all steps, which is built only once."""
         if self._memory is None:
-            self._memory = self._build(ProblemRequest(PlanMeasure.MEMORY, recorder=self._walked.recorder))
+            wanted = ProblemRequest(PlanMeasure.MEMORY, recorder=self._walked.recorder, avoided=self._problem.avoided)
+            self._memory = self._build(wanted)
         return self._memory
 
     def _on_host(self) -> ExecutionRecorder | None:
