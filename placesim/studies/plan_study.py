@@ -325,7 +325,8 @@ class _Planner:
         """Keep the edits that lead to an assignment, if they are few."""
         most = MAX_ADDED if self._aim.changes is None else self._aim.changes
         targets = {devices[self._problem.problem.groups[group][0]] for group in tree.leaders}
-        edits = tuple(sorted(({"": targets.pop()} if len(targets) == 1 else tree.edits_of(devices)).items()))
+        is_one = tree.is_by_scope and len(targets) == 1
+        edits = tuple(sorted(({"": targets.pop()} if is_one else tree.edits_of(devices)).items()))
         if len(edits) <= most and self._made_by(tree, edits) == devices:
             self._plans.add(devices, edits)
 
