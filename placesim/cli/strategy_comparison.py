@@ -51,7 +51,7 @@ def compare(
     html: str | None,
 ) -> int:
     """Compare the strategies, write the report, the page and the graph of the best one, and return the exit code."""
-    from placesim.cli.output import tell, write, write_files
+    from placesim.cli.output import complain, tell, write, write_files
     from placesim.cli.progress import show_stages
     from placesim.planning.search_processes import spread
     from placesim.report.pictures.comparison_page import strategies_page
@@ -65,6 +65,8 @@ def compare(
         write(styled_comparison(found, sys.stdout, output), is_styled=True)
     else:
         write_target(_FORMS, target, found)
+    if request.price is not None and found.best is not None and found.dollars_per_million(found.best) is None:
+        complain("the price of a million examples is unknown: `--examples N` gives the number of examples in a step\n")
     if html is not None:
         write_files({Path(html): [strategies_page(found).encode()]})
     if found.best is None:

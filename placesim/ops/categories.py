@@ -19,6 +19,10 @@ EXITS = ("Exit", "RefExit")
 """Ops that pass a value out of a loop's frame."""
 NEXT_ITERATIONS = ("NextIteration", "RefNextIteration")
 """Ops that pass a value to the next iteration: the sources of the edges that lead back (6.5.2)."""
+FOLLOWING_READER = ("Enter", *NEXT_ITERATIONS)
+"""Ops that the partitioner moves to the device of the node that reads their output (8.10)."""
+MOVED_BY_PARTITIONER = frozenset((*SWITCHES, *EXITS, *FOLLOWING_READER))
+"""Ops that may run on another device than they are placed on."""
 FORWARDING_CONTROL_FLOW = frozenset((*SWITCHES, "_SwitchN", *MERGES, *ENTERS, *EXITS, *NEXT_ITERATIONS))
 """Control-flow ops whose outputs are their inputs, with the same full type (5.12)."""
 CONTROL_FLOW = FORWARDING_CONTROL_FLOW | {"LoopCond"}

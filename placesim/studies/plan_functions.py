@@ -13,6 +13,7 @@ from placesim.graph.node_patterns import enclosing_scopes, matcher
 from placesim.graph.session_steps import GraphFile
 from placesim.inspection.short_device_names import short_names
 from placesim.machine.device_names import format_spec, parse_python_spec
+from placesim.ops.categories import MOVED_BY_PARTITIONER
 from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
 from placesim.planning.graphs.plan_annotations import devices_by_name, find_misplaced_nodes
@@ -67,7 +68,7 @@ class DeviceRequests(NamedTuple):
     - `asked`: the requests by node with which TensorFlow places the graph as planned.
     - `edits`: the same requests by path: scopes with a slash at the end, nodes, and `*` for the whole graph.
     - `free`: patterns of the nodes whose original requests are ignored.
-    - `places`: the allowed devices of each node that is checked.
+    - `places`: the allowed devices of each node that is checked. Nodes that the partitioner moves are not.
     """
 
     name: str
@@ -84,7 +85,8 @@ def plan_requests(study: PlanStudy, free: Sequence[str]) -> DeviceRequests:
     assert study.plan.study is not None
     ran: dict[str, set[str]] = {}
     for run in study.plan.study.nodes:  # nodes in a function's body may have the same names
-        ran.setdefault(run.node, set()).add(run.device)
+        if run.op not in MOVED_BY_PARTITIONER:
+            ran.setdefault(run.node, set()).add(run.device)
     names = [device.device for device in study.plan.study.devices]
     return DeviceRequests(study.name, "planned by `placesim plan`", study.asked, _edited_paths(study, names), free, ran)
 

@@ -325,7 +325,8 @@ class _Planner:
         """Keep the edits that lead to an assignment, if they are few."""
         most = MAX_ADDED if self._aim.changes is None else self._aim.changes
         targets = {devices[self._problem.problem.groups[group][0]] for group in tree.leaders}
-        edits = tuple(sorted(({"": targets.pop()} if len(targets) == 1 else tree.edits_of(devices)).items()))
+        is_one = tree.is_by_scope and len(targets) == 1
+        edits = tuple(sorted(({"": targets.pop()} if is_one else tree.edits_of(devices)).items()))
         if len(edits) <= most and self._made_by(tree, edits) == devices:
             self._plans.add(devices, edits)
 
@@ -667,7 +668,8 @@ class _Planner:
     def _memory_problem(self) -> GraphProblem:
         """Return the problem of the peaks of all steps, which is built only once."""
         if self._memory is None:
-            self._memory = self._build(ProblemRequest(PlanMeasure.MEMORY, recorder=self._walked.recorder))
+            wanted = ProblemRequest(PlanMeasure.MEMORY, recorder=self._walked.recorder, avoided=self._problem.avoided)
+            self._memory = self._build(wanted)
         return self._memory
 
     def _on_host(self) -> ExecutionRecorder | None:

@@ -131,6 +131,30 @@ def test_where_nothing_fits_it_is_said_what_would(shell: Shell) -> None:
 
 
 @pytest.mark.slow
+def test_a_plan_says_if_more_edits_than_allowed_are_needed(shell: Shell) -> None:
+    memory = "model: Tesla V100-SXM2-16GB, memory: 700MiB"
+    text = FREE.replace("model: Tesla V100-SXM2-16GB", memory).replace("[4096, 4096]", "[8192, 8192]")
+    graph = shell.write("graph.yaml", text)
+    for changes in ("4", "5"):
+        planned = shell("plan", graph, *FEWER, "--changes", changes)
+        assert planned.code == 0
+        assert len(rows(planned.output, "move")) == 5
+        beyond = "no plan with at most 4 edits was found that fits: this plan requests devices for 5 nodes, and "
+        assert planned.complaint.startswith(beyond) == (changes == "4")
+        assert len(rows(planned.output, "edit")) == 5 * (changes == "5")
+
+
+@pytest.mark.parametrize("words", [("--output", "no/folder.yaml"), ("--html", "no/page.html")])
+def test_a_file_that_cannot_be_written_is_told_before_the_search(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, words: tuple[str, str]
+) -> None:
+    monkeypatch.setattr("placesim.studies.plan_study.study_plan", None)
+    told = shell("plan", shell.write("graph.yaml", FREE), *words)
+    assert (told.code, told.output) == (2, "")
+    assert f"cannot write {words[1]}: got no folder no" in told.complaint
+
+
+@pytest.mark.slow
 def test_what_is_to_be_apart_shares_no_device(shell: Shell) -> None:
     graph = shell.write("g.yaml", FREE)
     for objective in ("latency", "throughput", "memory"):

@@ -45,6 +45,12 @@ with tf.Session() as sess:
     sess.run(tf.global_variables_initializer())
     sess.run(train, {x: np.zeros([2048, 2048], np.float32)})
 """
+LOOP = """\
+import tensorflow as tf
+
+x = tf.ones([8, 8])
+y = tf.while_loop(lambda i, x: i < 5, lambda i, x: (i + 1, tf.nn.relu(x)), [0, x])[1]
+"""
 MACHINE = ("--gpu", "2", "--gpu-model", "Tesla V100-SXM2-16GB")
 FEW = ("--evaluations", "20", "--jobs", "1", "--format", "json")
 
@@ -82,6 +88,23 @@ def test_a_device_function_places_a_script_as_planned(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_loop_is_written_whose_entry_runs_on_another_device_than_it_is_placed_on(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(LOOP)
+    words = ("--gpu", "2", "--by", "node", "--device", "while/Enter*=/gpu:1", "--output", "planned.yaml")
+    planned = run_warm(tmp_path, "plan", "model.py", *FEW, *words)
+    assert planned.code == 0, planned.complaint
+    placed = run_warm(tmp_path, "place", "planned.yaml", "--log-filter", "while/[EM]*e*").output
+    # the partitioner runs it where the node is that reads it
+    assert {line.rpartition(" ")[0]: line[-5:] for line in placed.splitlines() if line.startswith("while")} == {
+        "while/Enter: (Enter):": "GPU:1",
+        "while/Enter_1: (Enter):": "GPU:1",
+        "while/Merge: (Merge):": "CPU:0",
+        "while/Merge_1: (Merge):": "CPU:0",
+    }
+    simulated = run_warm(tmp_path, "simulate", "planned.yaml", "--format", "json")
+    assert json.loads(simulated.output)["seconds"] == json.loads(planned.output)["seconds"]
+
+
 def test_a_patched_script_takes_the_planned_time(tmp_path: Path) -> None:
     told, complaint = _plan(tmp_path, "--changes", "1", "--output", "plan.patch")
     assert complaint == ""

@@ -220,3 +220,15 @@ def test_steps_without_training_are_refused(shell: Shell) -> None:
 def test_a_graph_without_training_is_refused(shell: Shell) -> None:
     ended = shell("plan", str(ROOT / "graphs" / "towers.yaml"), *COMMAND)
     assert (ended.code, "not a training graph" in ended.complaint) == (2, True)
+
+
+@pytest.mark.slow
+def test_a_price_without_a_number_of_examples_is_told(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_cases(monkeypatch, "one device")
+    graph = model(2, -1)
+    graph["run"] = [{"fetch": ["init"]}, {"fetch": ["loss", "train"]}]
+    command = ("plan", write(shell, graph), *COMMAND, "--assume-unknown", "8", "--price", "2")
+    ended = shell(*command)
+    assert ended.code == 0
+    assert ended.complaint.endswith("unknown: `--examples N` gives the number of examples in a step\n")
+    assert shell(*command, "--examples", "8").complaint == ""

@@ -49,3 +49,28 @@ def test_a_search_takes_twice_the_time_of_the_one_before_and_the_last_takes_the_
         planner._began -= effort.seconds
     assert taken[:-1] == [plan_study.FIRST_SECONDS * 2**number for number in range(len(taken) - 1)]
     assert 0.5 * seconds <= sum(taken) <= seconds
+
+
+HALVES = {
+    "devices": {"cpu": 1, "gpu": {"count": 2, "model": "Tesla V100-SXM2-16GB", "memory": "1GiB"}},
+    "nodes": [
+        {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [8, 4096]},
+        {"variable": "v", "shape": [4096, 32768], "initializer": "zeros"},
+        {"variable": "w", "shape": [4096, 32768], "initializer": "zeros"},
+        {"op": "MatMul", "name": "a", "inputs": ["x", "v"]},
+        {"op": "MatMul", "name": "b", "inputs": ["x", "w"]},
+        {"op": "Add", "name": "sum", "inputs": ["a", "b"]},
+    ],
+    "fetch": ["sum"],
+}
+"""Each variable fits on one GPU."""
+
+
+@pytest.mark.parametrize(("gpus", "fitting"), [(2, 0), (3, 3), (4, 4)])
+def test_what_takes_least_memory_is_sought_on_the_devices_that_are_not_avoided(gpus: int, fitting: int) -> None:
+    options, aim = make_options({"gpu": gpus}), Aim(without=("CPU", "GPU:1"))
+    loaded, effort = load(HALVES, None, options), Effort(evaluations=5, jobs=1)
+    assert _Planner(loaded, options, "g", effort, (), lambda planned: None, aim).count_fitting_gpus() == fitting
+    study = study_plan(loaded, options, "g", effort, aim=aim)
+    assert (study.plan is not None) == bool(fitting)
+    assert ("a plan fits on 4 GPUs" in study.ways_out) == (not fitting)

@@ -252,7 +252,7 @@ def plan_command(
       placesim plan model.yaml --strategies --gpu 8 --output fastest.yaml
     """
     from placesim.cli.graph_arguments import graph_name, load_graph
-    from placesim.cli.output import tell
+    from placesim.cli.output import check_writable, complain, tell
     from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure
     from placesim.planning.graphs.problem_building import OBJECTIVES as OBJECTIVES_OF_PLANS
     from placesim.planning.portfolio import Effort, check_method
@@ -272,6 +272,9 @@ def plan_command(
     check_method(effort.method, objective=OBJECTIVES_OF_PLANS[aim.sought])
     check_page_file(html)
     patterns = ("*",) if free_all else free
+    for path in (output, html):
+        if path is not None:
+            check_writable(Path(path))
     loaded = load_graph(graph, options)
     if compares:
         from placesim.cli.strategy_comparison import compare
@@ -291,6 +294,8 @@ def plan_command(
             tell(f"interrupted: no plan was found yet, {_unwritten(output, html)}\n")
             raise
         _tell(study, target, top, output)
+        if aim.changes is not None and study.plan is not None and not study.curve:
+            complain(f"{_beyond(study, aim.changes)}\n")
         if html is not None:
             _write_page(study, html)
         if study.plan is None:
@@ -331,6 +336,13 @@ def _tell(study: PlanStudy, target: Target, top: int, output: str | None) -> Non
         tell(f"no plan fits: {suggest_remedy(study)}\n")
     elif not (study.movable or study.moves):
         complain(f"nothing to search: {_why_fixed(study)}\n")
+
+
+def _beyond(study: PlanStudy, changes: int) -> str:
+    """Return a sentence about a plan that is reported although it needs more edits than were allowed."""
+    edits, nodes = ("edit" if changes == 1 else "edits"), ("node" if len(study.asked) == 1 else "nodes")
+    asked = f"this plan requests devices for {len(study.asked):,} {nodes}"
+    return f"no plan with at most {changes} {edits} was found that fits: {asked}, and a larger `--changes` may be enough"
 
 
 def _unwritten(*paths: str | None) -> str:

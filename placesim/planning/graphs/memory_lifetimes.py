@@ -67,12 +67,15 @@ def group_by_step(recorder: ExecutionRecorder) -> dict[int, list[Execution]]:
     return dict(zip(recorder.moments, recorder.steps, strict=True))
 
 
-def find_lifetimes(recorder: ExecutionRecorder, steps: Sequence[StepTasks], constants: Mapping[str, int]) -> MemoryLifetimes:
+def find_lifetimes(
+    recorder: ExecutionRecorder, steps: Sequence[StepTasks], constants: Mapping[str, int], variables: Mapping[str, int]
+) -> MemoryLifetimes:
     """Return the lifetimes of all memory in the steps.
 
-    `constants` has the tasks of constants by name; their buffers are allocated before any step.
+    `constants` has the tasks of constants by name; their buffers are allocated before any step. So are the buffers of variables
+    with a restored value; `variables` has the tasks of variables by the name under which devices keep them.
     """
-    return _Finder(recorder, steps, constants).find()
+    return _Finder(recorder, steps, constants, variables).find()
 
 
 def scratch_sizes(recorder: ExecutionRecorder) -> dict[str, Counter[int]]:
@@ -113,8 +116,15 @@ class _Place(NamedTuple):
 
 
 class _Finder:
-    def __init__(self, recorder: ExecutionRecorder, steps: Sequence[StepTasks], constants: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        recorder: ExecutionRecorder,
+        steps: Sequence[StepTasks],
+        constants: Mapping[str, int],
+        variables: Mapping[str, int],
+    ) -> None:
         self._constants = constants
+        self._variables = variables
         self._recorder = recorder
         self._steps = steps
         self._firsts = [step.first for step in steps]
@@ -141,9 +151,10 @@ class _Finder:
             for entry in journal:
                 if not entry.is_made:
                     continue
-                constant = self._constants.get(entry.node)
-                if constant is not None:
-                    self._keep(entry.buffer, constant, entry.moment, self._holders(entry.buffer, None))
+                # no node makes the value of a restored variable
+                kept = self._constants.get(entry.node) if entry.node else self._variables.get(entry.buffer.owner)
+                if kept is not None:
+                    self._keep(entry.buffer, kept, entry.moment, self._holders(entry.buffer, None))
                     continue
                 place = self._place(entry.node, entry.moment)
                 if place is None or self._is_on_host(place, device):

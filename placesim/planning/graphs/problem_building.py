@@ -20,6 +20,7 @@ from placesim.graph.node_patterns import is_gradient_name, matcher
 from placesim.machine.inventory import Device as RealDevice
 from placesim.machine.inventory import DeviceSet
 from placesim.ops.categories import ARGUMENTS, CONSTANTS, VARIABLES
+from placesim.ops.kernels.device_resources import VARIABLE_OPS
 from placesim.placement.colocation import ColocationGraph
 from placesim.placement.grouping import build_groups
 from placesim.placement.placer import Placement
@@ -41,6 +42,7 @@ from placesim.prediction.collectives import is_member
 from placesim.prediction.machine_resources import DevicePlace, SimulatedMachine
 from placesim.prediction.node_shapes import node_shapes, num_bytes
 from placesim.prediction.step_tasks import PlacedKernel, StepCosts
+from placesim.runtime.executors.variable_handles import variable_handle
 from placesim.runtime.partitioning.memory_types import MemoryTypes, memory_types
 from placesim.runtime.partitioning.prepared_step import PreparedStep
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
@@ -236,13 +238,14 @@ class _ProblemBuilder:
         """Return the memory lifetimes of all steps; None if the objective is not memory."""
         if self._wanted.recorder is None:
             return None
-        constants = {
-            node.name: task
-            for node, task in zip(self._nodes, self._task_of, strict=True)
-            if node.is_own and node.op in CONSTANTS
-        }
+        graph, constants, variables = self._prepared.placement.graph, {}, {}
+        for node, task in zip(self._nodes, self._task_of, strict=True):
+            if node.is_own and node.op in CONSTANTS:
+                constants[node.name] = task
+            elif node.is_own and node.op in VARIABLE_OPS and node.name in graph.ids:
+                variables[variable_handle(graph.node(node.name), "").name] = task
         recorder, steps = self._wanted.recorder, self._walked_steps()
-        held = find_lifetimes(recorder, steps, constants)
+        held = find_lifetimes(recorder, steps, constants, variables)
         if self._wanted.on_host is not None:
             cpus = frozenset(number for number, place in enumerate(self._places) if place.gpu is None)
             add_scratch(held, steps, self._scratch(self._wanted.on_host), self._scratch(recorder), cpus)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from placesim.core.dtypes import VARIANT
-from placesim.core.errors import GraphBuildError, InvalidArgumentError
+from placesim.core.errors import FailedPreconditionError, GraphBuildError, InvalidArgumentError
 from placesim.graph.graph import Graph, Node
 from placesim.graph.node_text import node_tag
 from placesim.ops.attributes import Attrs, Shape, names_functions
@@ -54,6 +54,7 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
         compute = kernel.compute
 
     absorbing, moves_elements = _ABSORBING.get(kernel.direct), Trait.MOVES_ELEMENTS in kernel.traits
+    gives_elements = Trait.GIVES_ELEMENTS in kernel.traits
     # kernels with a context, and kernels of lists, accept sketches if they only pass tensors on
     may_hand_on = kernel.needs_context or VARIANT in (*node.signature.input_dtypes, *dtypes)
 
@@ -78,6 +79,11 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
                 if shapes is None or any(is_ref) or names_functions(attrs):
                     raise error if error.node else unknown_choice(graph, node, values) from None
                 is_known = False
+            except FailedPreconditionError:
+                if not gives_elements or not guesses.is_free:
+                    raise
+                # no step begins the iterator, so its elements are as the node declares them
+                guesses.iterated.setdefault(node.name)
         outputs = _sketch_outputs(kernel, graph, node, guesses, (values, attrs, context), shapes)
         if moves_elements and not is_known:
             _know_some(outputs, compute, values, attrs)

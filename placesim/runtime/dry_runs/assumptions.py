@@ -59,6 +59,7 @@ class Assumptions:
     - `causes`: for these tensors, and for those whose shapes follow from them, the feeds whose values would have determined the
       shape, or `UNTOLD` if no feed would.
     - `initialized`: names of variables without a value that are assumed to have one.
+    - `iterated`: names of nodes whose iterators have no dataset, and are assumed to give elements.
     - `failed`: the choices of which another branch ends in an error, each with a text that names this branch and the error.
     - `notes`: further sentences for reports.
     """
@@ -76,6 +77,7 @@ class Assumptions:
     opened: dict[tuple[int, str, int], OpenTensor] = field(default_factory=dict)
     causes: dict[tuple[int, str, int], frozenset[str]] = field(default_factory=dict)
     initialized: list[str] = field(default_factory=list)
+    iterated: dict[str, None] = field(default_factory=dict)
     failed: dict[BranchChoice, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -195,6 +197,9 @@ class Assumptions:
             said.append(
                 f"no step initializes {list_words(self.initialized, MAX_NAMED)}: assumed to be restored from a checkpoint"
             )
+        if self.iterated:
+            nodes = list_words(list(self.iterated), MAX_NAMED)
+            said.append(f"no step initializes the iterator of {nodes}: assumed to give elements of the declared shapes")
         return (*said, *self.notes)
 
 

@@ -14,7 +14,18 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.graph.graph import Graph, Node, NodeDef, Signature
 from placesim.machine.inventory import Device, DeviceSet
 from placesim.ops.attributes import TensorValue
-from placesim.ops.categories import ENTERS, EXITS, MERGES, NEXT_ITERATIONS, RECEIVES, RESULTS, SENDS, SWITCHES
+from placesim.ops.categories import (
+    ENTERS,
+    EXITS,
+    FOLLOWING_READER,
+    MERGES,
+    MOVED_BY_PARTITIONER,
+    NEXT_ITERATIONS,
+    RECEIVES,
+    RESULTS,
+    SENDS,
+    SWITCHES,
+)
 from placesim.runtime.partitioning.memory_types import MemoryTypes, memory_types
 from placesim.runtime.partitioning.pruning import ClientGraph
 from placesim.runtime.shapes.loop_frames import LoopFrame, find_frames
@@ -155,7 +166,7 @@ class _Partitioner:
         # the master has already moved the nodes and added the loops
         if not self.has_control_loops:
             ops = {signature.op for signature in self.graph.signatures.all()}
-            if ops & _MOVED:
+            if ops & MOVED_BY_PARTITIONER:
                 self._move_control_flow()
             if ops & set(ENTERS):
                 self._add_control_loops()
@@ -296,7 +307,7 @@ class _Partitioner:
             if node.op in SWITCHES or node.op in EXITS:
                 # devices of earlier nodes may have changed, so the order of the search matters (8.10)
                 devices[node_id] = devices[node.input_nodes[0]]
-            elif node.op in _FOLLOWING_CONSUMER:
+            elif node.op in FOLLOWING_READER:
                 reader = next((i for i in consumers[node_id] if node_id in graph.nodes[i].input_nodes), node_id)
                 devices[node_id] = devices[reader]
 
@@ -391,8 +402,6 @@ class _ControlLoop:
     outer: int = -1
 
 
-_FOLLOWING_CONSUMER = ("Enter", *NEXT_ITERATIONS)
-_MOVED = frozenset((*SWITCHES, *EXITS, *_FOLLOWING_CONSUMER))
 _EMPTY_CONST: dict[str, Any] = {"dtype": FLOAT, "value": TensorValue(FLOAT, np.zeros(0, np.float32))}
 
 

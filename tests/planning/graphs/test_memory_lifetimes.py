@@ -86,6 +86,26 @@ def test_what_a_node_reads_and_makes_is_all_on_its_device() -> None:
     assert study.bound.value <= study.value <= 3 * SIZE * (1 + NEAR)
 
 
+@pytest.mark.parametrize("kind", ["ref", "resource"])
+def test_variables_that_no_step_initializes_take_their_place(kind: str) -> None:
+    graph = {
+        "devices": {"cpu": 1, "gpu": {"count": 2, "model": "Tesla V100-SXM2-16GB"}},
+        "nodes": [
+            {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [8, 1024]},
+            {"variable": "v", "shape": [1024, 1024], "initializer": "zeros", "kind": kind},
+            {"variable": "w", "shape": [1024, 1024], "initializer": "zeros", "kind": kind},
+            {"op": "MatMul", "name": "a", "inputs": ["x", "v"]},
+            {"op": "MatMul", "name": "b", "inputs": ["a", "w"]},
+        ],
+        "fetch": ["b"],
+    }
+    drawn, peak = drawn_of(graph)
+    assert 2 * SIZE < peak < 2 * SIZE * (1 + NEAR)
+    assert peak_plan(drawn.problem, drawn.start).value == pytest.approx(peak, rel=NEAR)
+    # at best each is on its own device
+    assert SIZE <= drawn.least_peak.value <= SIZE * (1 + NEAR)
+
+
 @pytest.mark.slow
 def test_alexnet_has_a_plan_of_least_memory_that_is_proven() -> None:
     """Its largest variable is given a value of its own size, which lies beside it: no placement can have less at once."""

@@ -71,3 +71,21 @@ def test_a_step_that_initializes_asks_or_lacks_a_shape_is_left_alone(variable: s
 def test_what_runs_ends_as_in_tensorflow() -> None:
     with pytest.raises(placesim.PlacesimError, match="Attempting to use uninitialized value"):
         placesim.run(graph("VariableV2", "train"), soft_placement=True, feed={"x": [[0.0] * 64]})
+
+
+def test_an_iterator_that_no_step_initializes_gives_elements_of_the_declared_shapes() -> None:
+    attrs = {"output_types": ["float32", "int32"], "output_shapes": [[-1, 32], [8]]}
+    nodes = [
+        {"op": "IteratorV2", "name": "iterator", "attrs": attrs | {"shared_name": "rows", "container": ""}},
+        {"op": "IteratorGetNext", "name": "next", "inputs": ["iterator"], "attrs": attrs},
+        {"op": "Relu", "name": "y", "inputs": ["next"]},
+        {"op": "Neg", "name": "z", "inputs": ["next:1"]},
+    ]
+    rows, labels = ({"nodes": nodes, "fetch": [name]} for name in "yz")
+    with pytest.raises(placesim.UsageError, match=r"node next.* is known only at run time"):
+        placesim.simulate(rows)
+    assumed = placesim.simulate(rows, assume=["next=50"])
+    assert "no step initializes the iterator of next: assumed to give elements of the declared shapes" in assumed.assumptions
+    assert placesim.memory(rows, assume=["next=50"]).assumptions == assumed.assumptions[-2:]
+    with pytest.raises(placesim.PlacesimError, match="the iterator has not been initialized"):
+        placesim.run(labels)
