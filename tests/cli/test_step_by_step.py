@@ -37,7 +37,7 @@ WAITING = {
     ],
     "run": [{"fetch": ["a"], "repeat": 2}, {"fetch": ["x"], "repeat": 100000}],
 }
-"""Likewise, but the third step waits for its time to be up."""
+"""Likewise, but what comes then waits for its time to be up, and needs no processor."""
 CONSTANTS = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(1000)]
 MANY = {
     "nodes": [
@@ -59,8 +59,8 @@ BRANCHES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--format", "jsonl"), ("--log-placement",)])
 def test_a_steps_results_do_not_wait_for_the_next(options: tuple[str, ...], tmp_path: Path) -> None:
-    (tmp_path / "late.json").write_text(json.dumps(LATE))
-    with start_warm("run", str(tmp_path / "late.json"), *options) as process:
+    (tmp_path / "waiting.json").write_text(json.dumps(WAITING))
+    with start_warm("run", str(tmp_path / "waiting.json"), "--timeout", "60", *options) as process:
         shown = read_until(process, b'"step":1' if "jsonl" in options else b"[1. 2.]\n[1. 2.]\n").decode()
         assert shown.startswith("Device mapping:") == ("--log-placement" in options)
         assert process.poll() is None
