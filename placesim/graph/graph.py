@@ -325,15 +325,21 @@ class Graph:
         for offset, node_def in enumerate(node_defs):
             ids[node_def.name] = first + offset
         for node_def in node_defs:
-            data = [text for text in node_def.inputs if not text.startswith("^")]
-            names, slots = zip(*map(split_tensor_name, data), strict=True) if data else ((), ())
+            nodes, slots, controls = [], [], []
+            for text in node_def.inputs:
+                if text.startswith("^"):
+                    controls.append(ids[text[1:]])
+                else:
+                    name, slot = split_tensor_name(text)
+                    nodes.append(ids[name])
+                    slots.append(slot)
             self.add(
                 node_def.name,
                 node_def.op,
                 node_def.attrs,
-                tuple(ids[name] for name in names),
-                slots,
-                tuple(ids[text[1:]] for text in node_def.inputs if text.startswith("^")),
+                tuple(nodes),
+                tuple(slots),
+                tuple(controls),
                 node_def.device,
                 node_def.location,
             )

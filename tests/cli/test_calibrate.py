@@ -39,7 +39,7 @@ def test_what_is_measured_here_is_taken_by_simulate(shell: Shell, tmp_path: Path
         return measured[-1]
 
     monkeypatch.setattr(host_profile, "calibrate", watched)
-    monkeypatch.setattr(case_timing, "FEWEST_RUNS", 3)
+    monkeypatch.setattr(case_timing, "FEWEST_RUNS", 1)
     graph, profile = shell.write("g.yaml", GRAPH), str(tmp_path / "here.yaml")
     ended = shell("calibrate", "--quick", "--output", profile)
     assert (ended.code, ended.output, ended.complaint) == (0, "", "")

@@ -27,8 +27,9 @@ ENDLESS = """nodes:
   - {op: MatMul, name: product, inputs: [x, x]}
 run: [{fetch: [product], repeat: 100000}]
 """
-LONG_PRODUCT = ENDLESS.replace("2000, 2000", "12000, 12000")
-"""3.5 Tflop: a step that takes longer than these tests let it."""
+LONG_PRODUCT = ENDLESS.replace("2000, 2000", "9000, 9000")
+"""1.5 Tflop: a step that takes longer than these tests let it, on one processor."""
+ALONE = ("--intra-op-threads", "1")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 TERMINAL = {"TERM": "xterm-256color"}
 
@@ -170,7 +171,7 @@ functions:
 @pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize("graph", [LONG_PRODUCT, LOOP], ids=["product", "loop"])
 def test_a_timeout_ends_what_is_in_the_middle(graph: str, threads: str, tmp_path: Path) -> None:
-    ended = run_file(tmp_path, graph, "--timeout", "0.5", "--inter-op-threads", threads)
+    ended = run_file(tmp_path, graph, "--timeout", "0.5", "--inter-op-threads", threads, *ALONE)
     assert ended == (1, "", "DeadlineExceededError: Timed out waiting for notification\n  step 0 was running\n")
 
 
@@ -224,7 +225,7 @@ functions:
 @pytest.mark.parametrize("moment", [0.0, 0.02, 0.1, 0.5])
 @pytest.mark.linux("memory in /proc")
 def test_interrupting_says_nothing_even_during_imports(moment: float) -> None:
-    with start_with(LONG_PRODUCT, "--inter-op-threads", "2") as process:
+    with start_with(LONG_PRODUCT, "--inter-op-threads", "2", *ALONE) as process:
         maps = Path(f"/proc/{process.pid}/maps")
         assert until(lambda: "numpy" in maps.read_text())  # its first library: the imports have begun
         time.sleep(moment)
@@ -265,8 +266,8 @@ def test_colour_on_a_terminal() -> None:
 
 
 def test_a_bar_shows_long_work(tmp_path: Path) -> None:
-    (tmp_path / "endless.yaml").write_text(ENDLESS)
-    shown = on_a_terminal("run", str(tmp_path / "endless.yaml"), interrupt_at="nodes")
+    (tmp_path / "waiting.yaml").write_text(WAITING.replace("fetch: [d]", "run: [{fetch: [d], repeat: 2}]"))
+    shown = on_a_terminal("run", str(tmp_path / "waiting.yaml"), "--timeout", "60", interrupt_at="nodes")
     assert "steps" in shown
     assert "nodes" in shown
     assert "Traceback" not in shown

@@ -28,6 +28,16 @@ NODES = [
 ]
 LATE = {"nodes": NODES, "run": [{"fetch": ["a"], "repeat": 2}, {"fetch": ["product"], "repeat": 100000}]}
 """Two short steps, and then kernels that take longer than anybody waits."""
+QUEUE = {"component_types": ["float"], "shapes": [[]], "capacity": 1}
+WAITING = {
+    "nodes": [
+        NODES[0],
+        {"op": "FIFOQueueV2", "name": "queue", "attrs": QUEUE},
+        {"op": "QueueDequeueV2", "name": "x", "inputs": ["queue"], "attrs": {"component_types": ["float"]}},
+    ],
+    "run": [{"fetch": ["a"], "repeat": 2}, {"fetch": ["x"], "repeat": 100000}],
+}
+"""Likewise, but what comes then waits for its time to be up, and needs no processor."""
 CONSTANTS = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(1000)]
 MANY = {
     "nodes": [
@@ -49,8 +59,8 @@ BRANCHES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--format", "jsonl"), ("--log-placement",)])
 def test_a_steps_results_do_not_wait_for_the_next(options: tuple[str, ...], tmp_path: Path) -> None:
-    (tmp_path / "late.json").write_text(json.dumps(LATE))
-    with start_warm("run", str(tmp_path / "late.json"), *options) as process:
+    (tmp_path / "waiting.json").write_text(json.dumps(WAITING))
+    with start_warm("run", str(tmp_path / "waiting.json"), "--timeout", "60", *options) as process:
         shown = read_until(process, b'"step":1' if "jsonl" in options else b"[1. 2.]\n[1. 2.]\n").decode()
         assert shown.startswith("Device mapping:") == ("--log-placement" in options)
         assert process.poll() is None
@@ -140,8 +150,8 @@ def test_a_bodys_log_stands_before_the_step_that_calls_it(shell: Shell) -> None:
 
 @pytest.mark.slow
 def test_the_bar_tells_the_time(tmp_path: Path) -> None:
-    (tmp_path / "late.json").write_text(json.dumps(LATE))
-    shown = on_a_terminal("run", str(tmp_path / "late.json"), "--intra-op-threads", "1", interrupt_at="0:01")
+    (tmp_path / "waiting.json").write_text(json.dumps(WAITING))
+    shown = on_a_terminal("run", str(tmp_path / "waiting.json"), "--timeout", "60", interrupt_at="0:01")
     assert re.search(r"2/100002.*0:0\d", shown)
     assert "[1. 2.]\n[1. 2.]\n" in shown
 

@@ -23,6 +23,7 @@ from tests.report.test_comparison_page import unpacked
 
 FEW: dict[str, Any] = {"evaluations": 20, "jobs": 1}
 RING = " --reduce ring --variables mirrored"
+SOME = ("one device", "data parallel, cpu", "model parallel", "pipeline")
 COMMAND = ("--strategies", "--evaluations", "20", "--jobs", "1")
 
 
@@ -77,7 +78,9 @@ def test_strategies_are_sorted_and_the_best_is_written(shell: Shell) -> None:
 
 @pytest.fixture(scope="module")
 def compared() -> StrategyReport:
-    return placesim.compare_strategies(model(), **FEW)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        keep_cases(monkeypatch, *SOME)
+        return placesim.compare_strategies(model(), **FEW)
 
 
 @pytest.mark.slow
@@ -85,7 +88,7 @@ def test_the_step_that_trains_is_compared_although_another_is_last(
     compared: StrategyReport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained, run = model(), dense("momentum")["run"]
-    keep_cases(monkeypatch, "one device", "data parallel, cpu", "model parallel", "pipeline")
+    keep_cases(monkeypatch, *SOME)
     more = placesim.compare_strategies(trained | {"run": [*trained["run"], run[-1]]}, **FEW)
     names = {row["strategy"] for row in more}
     assert [*more] == [row for row in compared if row["strategy"] in names]
@@ -109,7 +112,7 @@ def test_python_gets_rows_and_graphs(compared: StrategyReport, tmp_path: Path) -
 
 @pytest.mark.slow
 def test_a_batch_that_grows_with_the_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    keep_cases(monkeypatch, "one device", "data parallel, cpu", "model parallel", "pipeline")
+    keep_cases(monkeypatch, *SOME)
     graph = model(declared=-1)
     graph["run"] = [{"fetch": ["init"]}, {"fetch": ["loss", "train"]}]
     report = placesim.compare_strategies(graph, batch=8, scale_batch=True, **FEW)

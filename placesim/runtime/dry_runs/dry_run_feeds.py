@@ -222,9 +222,12 @@ def _ancestors(graph: Graph, targets: Sequence[int], fed: Mapping[TensorRef, Any
     """Return the targets and all nodes that they need, directly or indirectly, except through fed tensors."""
     seen = set(targets)
     waiting = list(seen)
+    fed_nodes = {ref.node for ref in fed}
     while waiting:
         node = graph.nodes[waiting.pop()]
-        inputs = (i for i, slot in zip(node.input_nodes, node.input_slots, strict=True) if TensorRef(i, slot) not in fed)
+        inputs = node.input_nodes
+        if not fed_nodes.isdisjoint(inputs):
+            inputs = tuple(i for i, slot in zip(inputs, node.input_slots, strict=True) if TensorRef(i, slot) not in fed)
         for needed in (*inputs, *node.control_inputs):
             if needed not in seen:
                 seen.add(needed)

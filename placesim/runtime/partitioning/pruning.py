@@ -105,17 +105,21 @@ def _prune(
     order = [i for i in placed.order if needed[i]]
     ids = {node_id: position for position, node_id in enumerate(order)}
     arg_ids = {ref: len(order) + index for index, (_, ref) in enumerate(by_name)}
+    fed_nodes = {ref.node for ref in fed}
     for node_id in order:
         node = graph.nodes[node_id]
-        _check_fed_refs(graph, node, fed)
-        refs = [
-            (arg_ids[r], 0) if (r := TensorRef(i, s)) in fed else (ids[i], s)
-            for i, s in zip(node.input_nodes, node.input_slots, strict=True)
-        ]
+        if fed_nodes.isdisjoint(node.input_nodes):
+            inputs, slots = tuple([ids[i] for i in node.input_nodes]), node.input_slots
+        else:
+            _check_fed_refs(graph, node, fed)
+            refs = [
+                (arg_ids[r], 0) if (r := TensorRef(i, s)) in fed else (ids[i], s)
+                for i, s in zip(node.input_nodes, node.input_slots, strict=True)
+            ]
+            inputs, slots = tuple(i for i, _ in refs), tuple(s for _, s in refs)
         control = tuple(
             next(arg_ids[r] for r in fed if r.node == i) if i in fed_placeholders else ids[i] for i in node.control_inputs
         )
-        inputs, slots = tuple(i for i, _ in refs), tuple(s for _, s in refs)
         result.add(node.name, node.op, node.attrs, inputs, slots, control, node.device, node.location)
         kept.append(devices[node_id])  # type: ignore[arg-type]
     for index, (_, ref) in enumerate(by_name):

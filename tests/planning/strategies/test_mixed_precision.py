@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -155,12 +156,19 @@ def test_kernels_round_half_precision_as_tensorflow(case: dict[str, Any]) -> Non
     assert found.view(np.uint16).ravel().tolist() == case["bits"]
 
 
+@cache
+def trained(name: str, optimizer: str, loss_scale: Any = None) -> tuple[LoadedGraph, list[tuple[str, Any]]]:
+    """A model and the results of its steps, in float16 if there is a loss scale."""
+    graph = loaded(MODELS[name](optimizer))
+    return graph, results(graph, None if loss_scale is None else rewrite(graph, "float16", loss_scale).file)
+
+
 @pytest.mark.parametrize(("precision", "tolerance"), NEARLY.items())
 @pytest.mark.parametrize("name", ["dense", "recurrent", "attention", "convolutional"])
 def test_losses_and_variables_are_nearly_those_of_float32(name: str, precision: str, tolerance: float) -> None:
-    graph = loaded(MODELS[name]("adam"))
+    graph, expected = trained(name, "adam")
     half = results(graph, rewrite(graph, precision, 128).file)
-    for (label, array), (_, other) in zip(results(graph), half, strict=True):
+    for (label, array), (_, other) in zip(expected, half, strict=True):
         np.testing.assert_allclose(other, array, tolerance, tolerance * np.abs(array).max(), err_msg=label)
         assert other.dtype == np.float32
 
@@ -216,8 +224,7 @@ def test_a_fetched_gradient_has_no_loss_scale() -> None:
 )
 @pytest.mark.parametrize("loss_scale", [64, "dynamic"])
 def test_mixed_precision_composes_with_other_strategies(name: str, settings: dict[str, Any], loss_scale: Any) -> None:
-    graph = loaded(MODELS[name]("momentum"))
-    alone = results(graph, rewrite(graph, "float16", loss_scale).file)
+    graph, alone = trained(name, "momentum", loss_scale)
     both = rewrite(graph, "float16", loss_scale, **settings)
     assert len(both.training.variables) == 3
     for (label, array), (_, other) in zip(alone, results(graph, both.file), strict=True):
