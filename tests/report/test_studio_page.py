@@ -13,7 +13,8 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import Page
 
-from tests.processes import PLACESIM, ROOT, run_process, start_process
+from tests.cli.warm import start_warm
+from tests.processes import PLACESIM, ROOT, run_process
 from tests.report.conftest import Browser, overflowing, wait
 from tests.report.test_accessibility import violations
 
@@ -28,7 +29,7 @@ def served(folder: Path, chromium: Browser) -> Iterator[str]:
     A stream of events that nobody reads keeps it from ending between two pages.
     """
     graph = Path(shutil.copy(ROOT / "graphs" / "towers.yaml", folder))
-    with start_process((*PLACESIM, "studio", graph.name, "--no-browser"), cwd=folder) as process:
+    with start_warm("studio", graph.name, "--no-browser", cwd=folder) as process:
         assert process.stdout is not None
         found = process.stdout.readline().decode().strip()
         with urlopen(f"{found}events"):
