@@ -197,7 +197,7 @@ class DeviceScope(NamedTuple):
 class SignatureTable:
     """A table with one signature per op and types. `functions` gives the types of ops that are function names.
 
-    Graphs of one registry share the signatures of its ops.
+    Graphs of one registry share the signatures of its ops, if types and numbers alone determine them.
     """
 
     def __init__(self, registry: Registry, functions: Mapping[str, LibraryFunction]) -> None:
@@ -219,19 +219,28 @@ class SignatureTable:
         return found
 
     def _find(self, key: tuple[AttrValue, ...], names: Sequence[str], attrs: Attrs) -> Signature:
+        op = str(key[0])
+        definition = self._registry.op(op)
+        if definition is None:
+            function = self._functions.get(op)
+            args, results = ((), ()) if function is None else (function.inputs, function.outputs)
+            return Signature(op, None, {}, _function_types(args, attrs), _function_types(results, attrs))
+        if not all(map(_is_distinct, key[1:])):
+            return _make_signature(definition, names, attrs)
         shared = self._registry.signatures
         found: Signature | None = shared.get(key)
         if found is None:
-            op = str(key[0])
-            definition = self._registry.op(op)
-            if definition is None:
-                function = self._functions.get(op)
-                args, results = ((), ()) if function is None else (function.inputs, function.outputs)
-                return Signature(op, None, {}, _function_types(args, attrs), _function_types(results, attrs))
             if len(shared) >= _MOST_SHARED:
                 shared.clear()
             found = shared[key] = _make_signature(definition, names, attrs)
         return found
+
+
+def _is_distinct(value: AttrValue) -> bool:
+    """Whether an attr is equal to none of another type, as True is to 1."""
+    if type(value) is tuple:
+        return all(type(item) is DataType for item in value)
+    return value is None or type(value) in (DataType, int)
 
 
 def _make_signature(definition: OpDef, names: Sequence[str], attrs: Attrs) -> Signature:
