@@ -35,6 +35,8 @@ class TensorRef(NamedTuple):
 
 
 _NO_ATTRS: Attrs = {}
+_MOST_SHARED = 20_000
+"""Number of signatures that graphs share at most."""
 
 
 class NodeDef(NamedTuple):
@@ -69,10 +71,21 @@ class Signature:
     """The op and types of a node. Nodes with equal op and types share one signature.
 
     `attrs` holds only attrs that determine types and kernels. `definition` is None for an op that is not registered, such as a
-    function's name.
+    function's name. `defaults` are those of all attrs, and `kernel_defaults` the same as kernels read them.
     """
 
-    __slots__ = ("attrs", "definition", "input_dtypes", "input_is_ref", "op", "output_dtypes", "output_is_ref", "tied_inputs")
+    __slots__ = (
+        "attrs",
+        "defaults",
+        "definition",
+        "input_dtypes",
+        "input_is_ref",
+        "kernel_defaults",
+        "op",
+        "output_dtypes",
+        "output_is_ref",
+        "tied_inputs",
+    )
 
     def __init__(
         self,
@@ -90,6 +103,8 @@ class Signature:
         self.output_dtypes = tuple(dtype for dtype, _ in outputs)
         self.output_is_ref = tuple(is_ref for _, is_ref in outputs)
         self.tied_inputs = tuple(i for i, (dtype, is_ref) in enumerate(inputs) if is_ref or dtype is RESOURCE)
+        self.defaults: Attrs = {} if definition is None else definition.defaults()
+        self.kernel_defaults: Attrs = {name: as_held_by_kernel(value) for name, value in self.defaults.items()}
 
     @property
     def is_stateful(self) -> bool:
@@ -180,12 +195,14 @@ class DeviceScope(NamedTuple):
 
 
 class SignatureTable:
-    """A table with one signature per op and types. `functions` gives the types of ops that are function names."""
+    """A table with one signature per op and types. `functions` gives the types of ops that are function names.
+
+    Graphs of one registry share the signatures of its ops, if types and numbers alone determine them.
+    """
 
     def __init__(self, registry: Registry, functions: Mapping[str, LibraryFunction]) -> None:
         self._registry = registry
         self._functions = functions
-        self._key_attrs: dict[str, tuple[str, ...]] = {}
         self._signatures: dict[tuple[AttrValue, ...], Signature] = {}
 
     def all(self) -> Iterable[Signature]:
@@ -194,43 +211,50 @@ class SignatureTable:
 
     def signature(self, op: str, attrs: Attrs) -> Signature:
         """Return the signature of a node; `attrs` may lack attrs that have a default."""
-        names = self._key_attrs.get(op)
-        if names is None:
-            names = self._key_attrs[op] = self._deciding_attrs(op)
-        get = attrs.get
-        key = (op, *[get(name) for name in names])
+        names = self._registry.deciding_attrs(op)
+        key = (op, *map(attrs.get, names))
         found = self._signatures.get(key)
         if found is None:
-            found = self._signatures[key] = self._make(op, names, attrs)
+            found = self._signatures[key] = self._find(key, names, attrs)
         return found
 
-    def _deciding_attrs(self, op: str) -> tuple[str, ...]:
-        definition = self._registry.op(op)
-        names = dict.fromkeys(("_kernel", "_input_hostmem", "_output_hostmem"))
-        if definition is not None:
-            for arg in (*definition.inputs, *definition.outputs):
-                names |= dict.fromkeys(n for n in (arg.type_attr, arg.number_attr, arg.type_list_attr) if n)
-            for kernel in self._registry.kernels(op):
-                names |= dict.fromkeys(kernel.constraint)
-        return tuple(names)
-
-    def _make(self, op: str, names: Sequence[str], attrs: Attrs) -> Signature:
+    def _find(self, key: tuple[AttrValue, ...], names: Sequence[str], attrs: Attrs) -> Signature:
+        op = str(key[0])
         definition = self._registry.op(op)
         if definition is None:
             function = self._functions.get(op)
             args, results = ((), ()) if function is None else (function.inputs, function.outputs)
             return Signature(op, None, {}, _function_types(args, attrs), _function_types(results, attrs))
-        deciding: dict[str, AttrValue] = {}
-        for name in names:
-            if name in attrs:
-                deciding[name] = attrs[name]
-            elif name in definition.attrs and definition.attrs[name].has_default:
-                deciding[name] = definition.attrs[name].default
-        inputs, outputs = (
-            [(dtype, arg.is_ref) for arg in args for dtype in arg.dtypes(deciding)]
-            for args in (definition.inputs, definition.outputs)
-        )
-        return Signature(op, definition, deciding, inputs, outputs)
+        if not all(map(_is_distinct, key[1:])):
+            return _make_signature(definition, names, attrs)
+        shared = self._registry.signatures
+        found: Signature | None = shared.get(key)
+        if found is None:
+            if len(shared) >= _MOST_SHARED:
+                shared.clear()
+            found = shared[key] = _make_signature(definition, names, attrs)
+        return found
+
+
+def _is_distinct(value: AttrValue) -> bool:
+    """Whether an attr is equal to none of another type, as True is to 1."""
+    if type(value) is tuple:
+        return all(type(item) is DataType for item in value)
+    return value is None or type(value) in (DataType, int)
+
+
+def _make_signature(definition: OpDef, names: Sequence[str], attrs: Attrs) -> Signature:
+    deciding: dict[str, AttrValue] = {}
+    for name in names:
+        if name in attrs:
+            deciding[name] = attrs[name]
+        elif name in definition.attrs and definition.attrs[name].has_default:
+            deciding[name] = definition.attrs[name].default
+    inputs, outputs = (
+        [(dtype, arg.is_ref) for arg in args for dtype in arg.dtypes(deciding)]
+        for args in (definition.inputs, definition.outputs)
+    )
+    return Signature(definition.name, definition, deciding, inputs, outputs)
 
 
 def _function_types(args: Sequence[FunctionArg], attrs: Attrs) -> list[tuple[DataType, bool]]:
@@ -357,21 +381,19 @@ class Graph:
 
     def full_attrs(self, node: Node) -> dict[str, AttrValue]:
         """Return a node's attrs, including defaults."""
-        definition = node.signature.definition
-        if definition is None:
-            return dict(node.attrs)
-        return {a.name: a.default for a in definition.attrs.values() if a.has_default} | dict(node.attrs)
+        return {**node.signature.defaults, **node.attrs}
 
     def kernel_attrs(self, node: Node) -> dict[str, AttrValue]:
         """Return a node's attrs in the form that placesim's kernels read.
 
         Floats are float32, and missing attrs have the defaults of the current release.
         """
-        attrs = self.full_attrs(node)
+        given = {name: as_held_by_kernel(value) for name, value in node.attrs.items()}
+        defaults = node.signature.kernel_defaults
         later = None if self.registry.rules is CURRENT else load_registry().op(node.op)
         if later is not None:
-            attrs = {a.name: a.default for a in later.attrs.values() if a.has_default} | attrs
-        return {name: as_held_by_kernel(value) for name, value in attrs.items()}
+            defaults = {**{name: as_held_by_kernel(value) for name, value in later.defaults().items()}, **defaults}
+        return {**defaults, **given}
 
     def input_texts(self, node: Node, controls: Sequence[int] | None = None) -> list[str]:
         """Return a node's inputs in NodeDef notation, with its control inputs in the order of `controls`, if given."""

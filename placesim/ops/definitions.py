@@ -58,6 +58,10 @@ class OpDef(NamedTuple):
     output_source: str | None = None
     temporary_source: str | None = None
 
+    def defaults(self) -> dict[str, AttrValue]:
+        """Return the default values of attrs, by name."""
+        return {name: attr.default for name, attr in self.attrs.items() if attr.has_default}
+
 
 class KernelDef(NamedTuple):
     """A kernel registration: `constraint` maps an attr to the values that the kernel accepts."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from placesim.core.dtypes import parse_dtype
 from placesim.core.releases import CURRENT, RELEASES, Release
-from placesim.ops.attributes import decode_attr_value, type_values
+from placesim.ops.attributes import AttrValue, decode_attr_value, type_values
 from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
 
 
@@ -27,7 +27,7 @@ class Registry:
     """The ops and kernels of one release.
 
     `ops` and `kernels` map an op's name to decoded JSON of the data file, or to records (as in tests). `release` is the
-    release's version, and `rules` describes its behaviour.
+    release's version, and `rules` describes its behaviour. `signatures` are what graphs have made of ops and types so far.
     """
 
     def __init__(self, release: str, ops: Mapping[str, Any], kernels: Mapping[str, Any], rules: Release = CURRENT) -> None:
@@ -37,6 +37,8 @@ class Registry:
         self._kernel_facts = kernels
         self._ops: dict[str, OpDef] = {}
         self._kernels: dict[str, tuple[KernelDef, ...]] = {}
+        self._deciding: dict[str, tuple[str, ...]] = {}
+        self.signatures: dict[tuple[AttrValue, ...], Any] = {}
 
     def under(self, rules: Release) -> Registry:
         """Return a registry with the same ops and kernels and other rules."""
@@ -66,6 +68,21 @@ class Registry:
             rows = self._kernel_facts.get(op, ())
             found = tuple(row if isinstance(row, KernelDef) else decode_kernel(op, row) for row in rows)
             self._kernels[op] = found
+        return found
+
+    def deciding_attrs(self, op: str) -> tuple[str, ...]:
+        """Return the names of the attrs that determine the types and kernels of an op's nodes."""
+        found = self._deciding.get(op)
+        if found is None:
+            names = dict.fromkeys(("_kernel", "_input_hostmem", "_output_hostmem"))
+            definition = self.op(op)
+            if definition is None:
+                return tuple(names)
+            for arg in (*definition.inputs, *definition.outputs):
+                names |= dict.fromkeys(n for n in (arg.type_attr, arg.number_attr, arg.type_list_attr) if n)
+            for kernel in self.kernels(op):
+                names |= dict.fromkeys(kernel.constraint)
+            found = self._deciding[op] = tuple(names)
         return found
 
     def has_kernels(self, op: str) -> bool:

@@ -54,7 +54,7 @@ def test_the_schemas_are_schemas() -> None:
 
 @pytest.mark.parametrize("path", GRAPHS, ids=lambda path: path.stem)
 def test_every_graph_is_taken(path: Path) -> None:
-    assert messages(GRAPH_SCHEMA, yaml.safe_load(path.read_text())) == []
+    assert messages(GRAPH_SCHEMA, yaml.load(path.read_text(), Loader=yaml.CSafeLoader)) == []
 
 
 @pytest.mark.slow
@@ -62,7 +62,7 @@ def test_every_graph_is_taken(path: Path) -> None:
 def test_every_graph_is_taken_as_it_is_converted(path: Path) -> None:
     if path.stem != "alexnet":  # two hundred constants of each kind
         for nodes in ("exact", "raw"):
-            assert messages(GRAPH_SCHEMA, yaml.safe_load(placesim.convert(path, nodes=nodes).content)) == []
+            assert messages(GRAPH_SCHEMA, yaml.load(placesim.convert(path, nodes=nodes).content, Loader=yaml.CSafeLoader)) == []
 
 
 @pytest.mark.parametrize("tree", EXAMPLES)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import special
 
 from placesim.core.dtypes import DOUBLE, FLOAT
 from placesim.ops.kernels.blocks import elementwise_blocks
@@ -51,6 +50,8 @@ def test_parts_show_in_no_bit(op: str, dtype: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_of_a_long_row_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scipy import special
+
     x = np.random.default_rng(2).standard_normal(300).astype(np.float32)
     monkeypatch.setattr(elementwise_blocks, "PART_BYTES", 64)
     np.testing.assert_allclose(computed("Softmax", x), special.softmax(x), rtol=1e-6)
@@ -58,6 +59,8 @@ def test_of_a_long_row_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_error_function_of_single_precision() -> None:
+    from scipy import special
+
     x = np.concatenate([np.linspace(-6, 6, 100_001), np.geomspace(1e-30, 1, 1001)]).astype(np.float32)
     np.testing.assert_allclose(computed("Erf", x), special.erf(x.astype(np.float64)), rtol=5e-7)
     limits = computed("Erf", np.array([np.inf, -np.inf, np.nan, 0], np.float32))

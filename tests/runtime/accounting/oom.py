@@ -48,7 +48,7 @@ _CUT = re.compile(r"(.*) \.\.\.\[(\d+) characters left out\]\.\.\. (.*)", re.DOT
 @cache
 def graphs() -> dict[str, Any]:
     """The graphs by the ids of their cases."""
-    return dict(yaml.safe_load(GRAPHS.read_text()))
+    return dict(yaml.load(GRAPHS.read_text(), Loader=yaml.CSafeLoader))
 
 
 def differences(case: Mapping[str, Any]) -> Iterator[str]:

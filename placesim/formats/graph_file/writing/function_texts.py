@@ -92,7 +92,6 @@ def add_default_attrs(graph: Graph, function: LibraryFunction) -> LibraryFunctio
     nodes = []
     for node in function.nodes:
         definition = graph.registry.op(node.op)
-        attrs = () if definition is None else definition.attrs.values()
-        defaults = {attr.name: attr.default for attr in attrs if attr.has_default}
+        defaults = {} if definition is None else definition.defaults()
         nodes.append(node._replace(attrs={**defaults, **node.attrs}) if defaults.keys() - node.attrs.keys() else node)
     return replace(function, nodes=tuple(nodes))
