@@ -5,12 +5,10 @@ Source: Joe and Kuo, "Constructing Sobol sequences with better two-dimensional p
 
 from __future__ import annotations
 
-import io
-import pkgutil
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import numpy as np
 
@@ -80,13 +78,15 @@ def _directions(dims: int) -> np.ndarray[Any, Any]:
 
 
 @cache
-def _table() -> list[np.ndarray[Any, Any]]:
+def _table() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return the polynomials of all dimensions, and their initial direction numbers.
 
     `scipy.stats` would read them in a second, since it imports all distributions.
     """
-    table = ZipFile(io.BytesIO(pkgutil.get_data("scipy", "stats/_sobol_direction_numbers.npz") or b""))
-    return [np.lib.format.read_array(io.BytesIO(table.read(f"{name}.npy"))) for name in ("poly", "vinit")]
+    import scipy
+
+    with np.load(Path(scipy.__file__).parent / "stats" / "_sobol_direction_numbers.npz") as table:
+        return table["poly"], table["vinit"]
 
 
 def _infer_sobol(context: ShapeContext) -> Sequence[Dims]:
