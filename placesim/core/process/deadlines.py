@@ -73,6 +73,11 @@ class _Worker:
             while not self._is_interrupted:
                 self._waiting.get().run()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread exists. In a forked process, threads of the process that forked it do not."""
+        return self._thread.is_alive()
+
     def start(self, work: _Work[Any]) -> None:
         self._waiting.put(work)
 
@@ -106,7 +111,7 @@ def run_within(seconds: float | None, work: Callable[[], Found], watch: Callable
     """
     if seconds is None and watch is None:
         return work()
-    worker = _idle.pop() if _idle else _Worker()
+    worker = _idle_worker() or _Worker()
     started = _Work(work)
     try:
         worker.start(started)
@@ -119,6 +124,14 @@ def run_within(seconds: float | None, work: Callable[[], Found], watch: Callable
         raise DeadlineExceededError("Timed out waiting for notification")
     _idle.append(worker)
     return started.outcome()
+
+
+def _idle_worker() -> _Worker | None:
+    while _idle:
+        worker = _idle.pop()
+        if worker.is_alive:
+            return worker
+    return None
 
 
 def _give_up(worker: _Worker, work: _Work[Any]) -> None:

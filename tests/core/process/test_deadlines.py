@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
@@ -91,3 +92,15 @@ def test_a_limit_around_a_limit_ends_both() -> None:
     with pytest.raises(DeadlineExceededError):
         run_within(0.2, lambda: run_within(60, inner))
     assert ended.wait(60)
+
+
+@pytest.mark.posix("forked processes")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    run_within(10, lambda: None)
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(run_within(10, lambda: 7))
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
