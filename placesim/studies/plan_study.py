@@ -219,6 +219,8 @@ class _Planner:
         """Placements that may become the plan, in the order in which they were found."""
         self._shown: dict[tuple[int, ...], SimulatedPlacement] = {}
         """Simulated placements, by devices."""
+        self._is_short = False
+        """Whether a search had less time or fewer evaluations than a whole first search."""
         self._memory: GraphProblem | None = None
         """The problem of the peaks of all steps, if memory is short."""
         _check_not_lowered(self._base.graph)
@@ -237,6 +239,11 @@ class _Planner:
     @property
     def _seconds_left(self) -> float:
         return self._effort.seconds - self._seconds
+
+    @property
+    def _first_seconds(self) -> float:
+        """Seconds of a whole first search."""
+        return max(FIRST_SECONDS, FIRST_SIMULATIONS * self._simulation_seconds)
 
     @property
     def _is_late(self) -> bool:
@@ -344,6 +351,9 @@ class _Planner:
         for number, effort in enumerate(self._rounds(found) if not is_ended else ()):
             if bound.gap(self._best_value(self._reached())) <= OPTIMAL:
                 return
+            if not number:
+                count = effort.evaluations
+                self._is_short = effort.seconds < self._first_seconds if count is None else count < FIRST_EVALUATIONS
             found.effort = replace(effort, seed=effort.seed + number)
             found.plans, found.planned = self._search(found, max(bound, found.planned.bound, key=lambda known: known.value))
             if self._memory is None or self._plans.tree is not None or self._is_searched_within_limits:
@@ -389,7 +399,7 @@ class _Planner:
 
     def _timed_rounds(self, found: _Found) -> Iterator[Effort]:
         """Yield the efforts of searches until the time is over; see `_rounds`."""
-        size, rests = max(FIRST_SECONDS, FIRST_SIMULATIONS * self._simulation_seconds), 0
+        size, rests = self._first_seconds, 0
         while rests <= REPAIRS:
             rest = self._rest_for_search(found)
             rests += rest < 2 * size
@@ -555,6 +565,7 @@ class _Planner:
             is_spent = tried == effort.evaluations or self._seconds_left < kept * effort.seconds
             if bound >= best * (1 - OPTIMAL) or is_spent:
                 proven = min(bound, best)
+                self._is_short = is_spent
                 break
             if devices in self._shown:
                 continue
@@ -600,6 +611,8 @@ class _Planner:
                 *held_nodes(drawn, self._base.graph, self._file.graph),
             ),
         )
+        if not is_interrupted:
+            study = replace(study, ended_early=self._ended_early(best, bound))
         if best is None:
             return study
         placed = placements[best.devices]
@@ -613,6 +626,23 @@ class _Planner:
                 by_node=None if better is None else placements[better.devices],
             )
         return self._with_moves(study, best.devices)
+
+    def _ended_early(self, best: Candidate | None, bound: Bound) -> str:
+        """Return a sentence that the search ended before a whole first search, and without result; else an empty text."""
+        is_exhaustive = self._effort.method == EXHAUSTIVE
+        if not self._is_short:
+            return ""
+        if best is not None:
+            is_found = best.label.startswith(PLANNED) and not is_exhaustive
+            if is_found or bound.gap(self._shown[best.devices].value(self._aim.sought)) <= OPTIMAL:
+                return ""
+        count, option = self._effort.seconds, "second"
+        if self._effort.evaluations is not None:
+            count, option = self._effort.evaluations, "evaluation"
+        goal = "found a better placement" if best is not None else "found a placement that fits"
+        goal = "tried all placements" if is_exhaustive else goal
+        spent = f"{count:,} {option}{'' if count == 1 else 's'}"
+        return f"the search ended after {spent}, before it {goal}: a larger `--{option}s` lets it go on"
 
     def _with_moves(self, study: PlanStudy, devices: tuple[int, ...]) -> PlanStudy:
         """Return the study with the groups that the plan moves."""

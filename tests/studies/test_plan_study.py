@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 
 import pytest
@@ -11,7 +12,9 @@ from placesim.machine.options import make_options
 from placesim.planning.bounds import Bound
 from placesim.planning.graphs.multilevel_search import Candidate
 from placesim.planning.graphs.plan_comparison import Aim
-from placesim.planning.portfolio import Effort, PlanResult
+from placesim.planning.portfolio import EXHAUSTIVE, Effort, PlanResult
+from placesim.report.terminal.planning import styled_plan
+from placesim.report.text.planning import plan_document, plan_lines
 from placesim.studies import plan_study
 from placesim.studies.plan_study import _Found, _Planner, study_plan
 from tests.planning.graphs.test_all_placements import random_graph
@@ -49,6 +52,37 @@ def test_a_search_takes_twice_the_time_of_the_one_before_and_the_last_takes_the_
         planner._began -= effort.seconds
     assert taken[:-1] == [plan_study.FIRST_SECONDS * 2**number for number in range(len(taken) - 1)]
     assert 0.5 * seconds <= sum(taken) <= seconds
+
+
+@pytest.mark.parametrize(
+    ("effort", "said"),
+    [
+        (
+            Effort(seconds=1e-4),
+            "the search ended after 0.0001 seconds, before it found a better placement: a larger `--seconds` ",
+        ),
+        (Effort(evaluations=1, jobs=1), "the search ended after 1 evaluation, before it found a better placement: a larger `"),
+        (Effort(evaluations=2, method=EXHAUSTIVE), "the search ended after 2 evaluations, before it tried all placements: a "),
+        (Effort(evaluations=20, jobs=1), ""),
+    ],
+)
+def test_a_limit_that_is_too_low_for_a_first_search_is_told(monkeypatch: pytest.MonkeyPatch, effort: Effort, said: str) -> None:
+    monkeypatch.setattr(plan_study, "FIRST_EVALUATIONS", 20)
+    # no other placement is faster, since a transfer takes as long as several products, and the bound is far lower
+    names = [f"y{n}" for n in range(6 if effort.method == EXHAUSTIVE else 12)]
+    x = {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [64, 64]}
+    products = [{"op": "MatMul", "name": name, "inputs": ["x", "x"]} for name in names]
+    nodes = [x, *products, {"op": "AddN", "name": "sum", "inputs": names}]
+    graph = {"devices": {"cpu": 1, "gpu": 2}, "nodes": nodes, "fetch": ["sum"]}
+    study = study_plan(load(graph, None, OPTIONS), OPTIONS, "g", effort)
+    assert not study.is_optimal
+    assert study.ended_early.startswith(said)
+    assert bool(study.ended_early) == bool(said)
+    ended = [line for line in "".join(plan_lines(study, 0).text()).splitlines() if line.startswith("ended")]
+    assert ended == ([f"ended\t{study.ended_early}"] if said else [])
+    assert plan_document(study)["ended_early"] == (study.ended_early or None)
+    shown = styled_plan(study, io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), 0)
+    assert study.ended_early in " ".join(shown.split())
 
 
 HALVES = {
