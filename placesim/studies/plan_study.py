@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from placesim.core.errors import PlacesimError, ResourceExhaustedError, UsageError
 from placesim.formats.device_annotations import assign_devices, clear_devices
 from placesim.graph.node_patterns import did_you_mean_node, find_matching_names
-from placesim.placement.lowering import is_lowered
+from placesim.placement.lowering import MULTI_DEVICE, SWITCH_MERGE, is_lowered
 from placesim.planning.bounds import Bound, best_bound
 from placesim.planning.graphs.all_placements import MAX_ASSIGNMENTS, assignments_below, count_assignments
 from placesim.planning.graphs.assignments import assignment_of, planned_devices
@@ -89,6 +89,8 @@ ENUMERATION_SHARE = 0.5
 """Maximum share of the effort's seconds for trying all placements of a small problem."""
 CUT = "layers"
 """Method of a cut between layers that is made to fit."""
+FASTER_SHARE = 0.2
+"""Share of the effort for a search of faster plans with the same peak, for the objective memory."""
 LEAST_MEMORY_ROUNDS, LEAST_MEMORY_SHARE = 3, 0.3
 """Maximum number of searches for a placement with the least peak on the GPUs, and their share of the effort."""
 SLOWER = "all other placements are slower"
@@ -272,6 +274,8 @@ class _Planner:
             if self._can_try_all():
                 bound = max(bound, self._try_all(), key=lambda known: known.value)
             self._search_repeatedly(found, bound)
+            if self._aim.sought is PlanMeasure.MEMORY and not found.planned.is_interrupted:
+                self._find_faster()
         except KeyboardInterrupt:
             found.planned = found.planned._replace(is_interrupted=True)
             self._simulate_found(found)
@@ -415,6 +419,7 @@ class _Planner:
         left = max(0.0, self._seconds_left)
         checks = SIMULATED * self._simulation_seconds if self._simulation_seconds < left / 2 else 0.0
         left -= min(left / 2, max(checks, CHECK_SHARE * left))
+        left *= 1 - FASTER_SHARE if self._aim.sought is PlanMeasure.MEMORY else 1
         return left if self._memory is None or found.fits else SHORT_SHARE * left
 
     def count_fitting_gpus(self) -> int:
@@ -467,6 +472,46 @@ class _Planner:
         if self._best_value(self._shown) >= without_gpus:
             self._add_least_memory()
 
+    def _find_faster(self) -> None:
+        """Search fast plans whose peaks on all devices are at most the lowest peak that was found, and simulate them."""
+        reached = self._reached()
+        best = min(reached, key=lambda devices: self._value(devices, reached[devices]), default=())
+        peak = self._best_value(reached)
+        if math.isinf(peak) or not self._can_simulate:
+            return
+        total = sum(peak or 0 for peak in self._walked.peaks.values())
+        timed = self._build(ProblemRequest(PlanMeasure.LATENCY, total, avoided=self._problem.avoided))
+        aim = self._aim._replace(sought=PlanMeasure.LATENCY)
+        effort = share_effort(self._effort, FASTER_SHARE)
+        seconds = max(0.0, min(effort.seconds, self._seconds_left - self._simulation_seconds))
+        effort = replace(effort, seconds=seconds, method=AUTO)
+        rooms = tuple(device._replace(capacity=peak) for device in self._problem.problem.devices)
+        memory = replace(self._problem, problem=replace(self._problem.problem, devices=rooms))
+        start = assignment_of(timed, assign_devices(self._base, reached[best].asked))
+        known = [] if start is None else [start]
+        limit = best_bound(_without_capacities(timed.problem))
+        if self._plans.tree is None:
+            # peaks are sought, which an allocator may need more memory for
+            plain = tuple(device._replace(gpu=None) for device in timed.devices)
+            timed = limit_peaks(replace(timed, devices=plain), memory, 1.0, self._walked.recorder.moments[-1], start or ())
+            rows, planned = search_plans(timed, known, effort, limit, aim, lambda planned: None)
+            found = [row.devices for row in rows]
+        else:
+            rooms = tuple(device._replace(capacity=peak) for device in timed.problem.devices)
+            timed = hold_peak_memory(replace(timed, problem=replace(timed.problem, devices=rooms)), memory)
+            tree = EditTree(timed, is_by_scope=self._plans.tree.is_by_scope)
+            edited, planned = search_edits(tree, known, effort, limit, aim, lambda planned: None)
+            made = ((self._made_by(self._plans.tree, edits), edits) for edits in edited)
+            found = [devices for devices, edits in made if devices is not None and self._plans.add(devices, edits)]
+        for devices in found[:SIMULATED]:
+            if self._plans.tree is None:
+                self._add_assigned(Candidate(PLANNED, devices, planned.method), timed)
+            elif devices not in self._shown and self._can_simulate:
+                candidate = Candidate(PLANNED, devices, planned.method)
+                self._add(candidate, self._simulated(candidate))
+        if planned.is_interrupted:
+            raise KeyboardInterrupt
+
     def _add_least_memory(self) -> None:
         """Pack the GPUs by memory, then search placements with the least peak, and simulate them until one fits.
 
@@ -474,6 +519,7 @@ class _Planner:
         """
         memory = prefer_gpus(self._memory_problem())
         effort, aim = share_effort(self._effort, LEAST_MEMORY_SHARE / LEAST_MEMORY_ROUNDS), Aim(PlanMeasure.MEMORY)
+        effort = replace(effort, method=AUTO)  # a chosen method need not be one for peaks
         bound = best_bound(memory.problem)
         found = packed = [plan.devices for plan in pack_by_memory(memory.problem)]
         for number in range(1 + LEAST_MEMORY_ROUNDS):
@@ -764,7 +810,10 @@ def _check_not_lowered(graph: Graph) -> None:
     """
     found = next((node for node in graph.nodes if is_lowered(node)), None)
     if found is not None:
-        got = f"got {found.op} '{found.name}', whose body is placed with the graph"
+        got = f"got {found.op} '{found.name}', whose nodes TensorFlow places with the graph"
+        attrs = " and ".join(f"`{name}`" for name in (SWITCH_MERGE, MULTI_DEVICE) if found.attrs.get(name))
         raise UsageError(
-            f"cannot plan a graph with lowered functions: {got}, expected Switch and Merge, or a call that is not lowered"
+            f"cannot plan a graph with lowered functions: {got}; in a script, `tf.disable_control_flow_v2()` makes loops and "
+            f"branches of nodes that can be planned; in a graph, set {attrs} of this node to false, which keeps its nodes on "
+            "one device (`placesim convert` writes entries such as `while` as nodes with attrs)"
         )

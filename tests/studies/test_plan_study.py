@@ -11,8 +11,8 @@ from placesim.formats.sources.loading import load
 from placesim.machine.options import make_options
 from placesim.planning.bounds import Bound
 from placesim.planning.graphs.multilevel_search import Candidate
-from placesim.planning.graphs.plan_comparison import Aim
-from placesim.planning.portfolio import EXHAUSTIVE, Effort, PlanResult
+from placesim.planning.graphs.plan_comparison import BY_NODE, BY_SCOPE, Aim, PlanMeasure
+from placesim.planning.portfolio import AUTO, EXHAUSTIVE, Effort, PlanResult
 from placesim.report.terminal.planning import styled_plan
 from placesim.report.text.planning import plan_document, plan_lines
 from placesim.studies import plan_study
@@ -108,3 +108,33 @@ def test_what_takes_least_memory_is_sought_on_the_devices_that_are_not_avoided(g
     study = study_plan(loaded, options, "g", effort, aim=aim)
     assert (study.plan is not None) == bool(fitting)
     assert ("a plan fits on 4 GPUs" in study.ways_out) == (not fitting)
+
+
+@pytest.mark.parametrize("by", [BY_NODE, BY_SCOPE])
+@pytest.mark.parametrize("method", [AUTO, "anneal"])
+def test_of_plans_with_the_same_peak_the_faster_is_taken(by: str, method: str) -> None:
+    nodes = [HALVES["nodes"][0], {"op": "Add", "name": "sum", "inputs": ["a/m", "b/m"]}]
+    for scope in "ab":
+        own = [
+            {"variable": "w", "shape": [4096, 32768], "initializer": "zeros"},
+            {"op": "MatMul", "name": "y", "inputs": ["x", "w"]},
+            {"op": "Mean", "name": "m", "inputs": ["y", [0, 1]]},
+        ]
+        nodes.insert(-1, {"scope": scope, "nodes": own})
+    loaded, effort = load(HALVES | {"nodes": nodes}, None, OPTIONS), Effort(evaluations=20, jobs=1, method=method)
+    study = study_plan(loaded, OPTIONS, "g", effort, aim=Aim(PlanMeasure.MEMORY, by=by))
+    assert study.plan is not None
+    # on two GPUs; a scope on the CPU has the same peak and takes 23 ms
+    assert (study.value, round(1e3 * study.plan.seconds, 1)) == (538_051_840, 1.1)
+
+
+def test_a_chosen_method_is_not_used_for_the_placements_of_least_memory() -> None:
+    products = {"a1": "x", "a2": "a1", "b1": "x", "b2": "b1"}
+    nodes = [
+        {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [8192, 8192]},
+        *({"op": "MatMul", "name": name, "inputs": [before, "x"]} for name, before in products.items()),
+        {"op": "Add", "name": "sum", "inputs": ["a2", "b2"]},
+    ]
+    gpus = {"count": 2, "model": "Tesla V100-SXM2-16GB", "memory": "700MiB"}
+    loaded = load({"devices": {"cpu": 1, "gpu": gpus}, "nodes": nodes, "fetch": ["sum"]}, None, OPTIONS)
+    assert study_plan(loaded, OPTIONS, "g", Effort(evaluations=5, jobs=1, method="list")).plan is not None
