@@ -118,6 +118,11 @@ GRAPH_METHODS = {
     Objective.PEAK: ("anneal", "exact"),
 }
 """Methods for the problems of graphs, by objective."""
+_ONLY_FOR = {
+    "layers": "large graphs (more than 1,000 nodes), and for plans by node where memory is short",
+    "fit": "plans by node where memory is short, of at most 1,000 nodes",
+}
+"""The problems of graphs for which methods of GRAPH_METHODS are, unless they are for all with the objective."""
 SOLVED = frozenset(("exact", "exact-schedule"))
 """Methods that need the solver OR-tools."""
 _ORDERS_SHARE, _SETS_SHARE, _EXACT_SHARE = 0.05, 0.5, 0.6
@@ -177,9 +182,10 @@ def check_method(name: str, problem: PlanningProblem | None = None, objective: O
             f"unknown method: got '{name}', expected one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"
         )
     if problem is not None and name not in find_methods(problem):
-        raise UsageError(
-            f"wrong method: got '{name}', expected one that fits the objective: {', '.join(find_methods(problem))}"
-        )
+        fitting, only = ", ".join(find_methods(problem)), _ONLY_FOR.get(name)
+        if only is not None and problem.objective is Objective.MAKESPAN:
+            raise UsageError(f"wrong method: got '{name}', which is for {only}; expected one of {fitting}")
+        raise UsageError(f"wrong method: got '{name}', expected one that fits the objective: {fitting}")
     if name in SOLVED and not has_solver():
         raise UsageError(f"method '{name}' needs OR-tools: `pip install 'placesim[plan]'`")
 

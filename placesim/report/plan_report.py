@@ -79,6 +79,11 @@ class PlanReport(Reading):
         return self.study.is_interrupted
 
     @property
+    def ended_early(self) -> str:
+        """A sentence if `seconds` or `evaluations` ended the search before it had a result; else an empty text."""
+        return self.study.ended_early
+
+    @property
     def method(self) -> str:
         """Method that found the plan."""
         return self.study.method

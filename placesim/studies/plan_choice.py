@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 
 from placesim.planning.graphs.edit_search import EditTree
 from placesim.planning.graphs.multilevel_search import SIMULATED, Candidate
-from placesim.planning.graphs.plan_comparison import ANNOTATED, PLANNED, Aim, CurvePoint, Edits, SimulatedPlacement
+from placesim.planning.graphs.plan_comparison import (
+    ANNOTATED,
+    PLANNED,
+    Aim,
+    CurvePoint,
+    Edits,
+    PlanMeasure,
+    SimulatedPlacement,
+)
 from placesim.planning.portfolio import OPTIMAL
 
 EDIT_SHARE = 0.01
@@ -53,11 +61,16 @@ class PlanChoice:
     def _value(self, candidate: Candidate) -> float:
         return self.shown[candidate.devices].value(self.aim.sought)
 
-    def best(self, candidates: Sequence[Candidate]) -> Candidate | None:
-        """Return the best candidate. Without a limit of edits, each edit must gain EDIT_SHARE of the objective's value.
+    def _rank(self, candidate: Candidate) -> tuple[float, float]:
+        """Return the value of the objective and, for the objective memory, the step time."""
+        is_memory = self.aim.sought is PlanMeasure.MEMORY
+        return self._value(candidate), self.shown[candidate.devices].seconds if is_memory else 0.0
 
-        The candidate has at least half of the possible gain over the plan with the fewest edits, and is no worse than the graph
-        as annotated.
+    def best(self, candidates: Sequence[Candidate]) -> Candidate | None:
+        """Return the best candidate. Of those with the same peak memory, it is the fastest.
+
+        Without a limit of edits, each edit must gain EDIT_SHARE of the objective's value, or of the time. The candidate has at
+        least half of the possible gain over the plan with the fewest edits, and is no worse than the graph as annotated.
         """
         count = self.plans.count
         share = 0.0
@@ -68,11 +81,15 @@ class PlanChoice:
             own = (placed.value(self.aim.sought) for placed in self.shown.values() if placed.label == ANNOTATED)
             most = max(least, min([(least + self._value(fewest)) / 2, *own]))
             candidates = [row for row in candidates if self._value(row) <= most]
-        return min(
+        found = min(
             candidates,
             key=lambda row: (self._value(row) * (1 + share * count(row.devices)), count(row.devices)),
             default=None,
         )
+        if found is None or self.aim.sought is not PlanMeasure.MEMORY:
+            return found
+        equal = [row for row in candidates if self._value(row) == self._value(found)]
+        return min(equal, key=lambda row: self.shown[row.devices].seconds * (1 + share * count(row.devices)))
 
     def unreached(self, possible: Sequence[Candidate], fitting: Sequence[Candidate]) -> Candidate | None:
         """Return the best fitting candidate if edits don't reach it, and it is better than all `possible` ones."""
@@ -81,11 +98,12 @@ class PlanChoice:
 
     def curve(self, tree: EditTree, candidates: Sequence[Candidate]) -> Iterator[CurvePoint]:
         """Yield each plan that is better than all with fewer edits."""
-        least = math.inf
-        for row in sorted(candidates, key=lambda row: (self.plans.count(row.devices), self._value(row))):
-            if self._value(row) < least * (1 - OPTIMAL):
-                least, edits = self._value(row), self.plans.edits[row.devices]
-                yield CurvePoint(len(edits), least, self.shown[row.devices].seconds, tree.describe(edits))
+        least = math.inf, math.inf
+        for row in sorted(candidates, key=lambda row: (self.plans.count(row.devices), self._rank(row))):
+            value, seconds = self._rank(row)
+            if value < least[0] * (1 - OPTIMAL) or (value == least[0] and seconds < least[1] * (1 - OPTIMAL)):
+                least, edits = (value, seconds), self.plans.edits[row.devices]
+                yield CurvePoint(len(edits), value, self.shown[row.devices].seconds, tree.describe(edits))
 
     def listed(self, candidates: Sequence[Candidate], best: Candidate | None, better: Candidate | None) -> Sequence[Candidate]:
         """Return the candidates to report.
@@ -95,8 +113,8 @@ class PlanChoice:
         label is added. Simple placements are always included. Placements that fit rank first.
         """
 
-        def rank(candidate: Candidate) -> tuple[bool, float]:
-            return not self.shown[candidate.devices].fits, self._value(candidate)
+        def rank(candidate: Candidate) -> tuple[bool, float, float]:
+            return not self.shown[candidate.devices].fits, *self._rank(candidate)
 
         found = [row for row in candidates if row.label.startswith(PLANNED)]
         least = [row for row in candidates if row.label == LEAST_MEMORY]

@@ -150,7 +150,7 @@ def _patch_text(
     others = [lines] if lines else []
     if wrong and not patch.texts:
         edits = f"got {_named('edit', patch.left)}, expected scopes that a `with` opens"
-        refused = f"no line of the script can express the plan: {edits}; `--output FILE.py` writes a device function"
+        refused = f"no line of the script can express the plan: {edits}; {_other_ways(patch.left)}"
         raise UsageError("; ".join([refused, *others]))
     if wrong:
         tell("; ".join([f"{path}: {patch_note(patch.left, wrong)}", *others]))
@@ -183,14 +183,17 @@ def patch_note(edits: Sequence[str], wrong: Sequence[str]) -> str:
     `edits` have no line in the script. Their nodes may still be placed as planned, such as gradients colocated with layers.
     """
     left = [edit for edit in edits if any(edit == "*" or f"{node}/".startswith(edit) for node in wrong)]
-    others = "`--output FILE.py` writes a device function"
-    if left and all(map(gradient_scope, left)):
-        others = (
-            f"`colocate_gradients_with_ops=True` where the script makes gradients puts them with their layers, and {others}"
-        )
     told = [f"no line can express {_named('edit', left)}"] if left else []
     are = "are" if len(wrong) > 1 else "is"
-    return "; ".join([*told, f"{_named('node', wrong)} {are} not on the planned device", others])
+    return "; ".join([*told, f"{_named('node', wrong)} {are} not on the planned device", _other_ways(left)])
+
+
+def _other_ways(edits: Sequence[str]) -> str:
+    """Return a clause about other ways to place the nodes of edits that no line of a script can express."""
+    others = "`--output FILE.py` writes a device function"
+    if not edits or not all(map(gradient_scope, edits)):
+        return others
+    return f"`colocate_gradients_with_ops=True` where the script makes gradients puts them with their layers, and {others}"
 
 
 def _named(kind: str, names: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from placesim.core.errors import PlacesimError, ResourceExhaustedError, UsageError
 from placesim.formats.device_annotations import assign_devices, clear_devices
 from placesim.graph.node_patterns import did_you_mean_node, find_matching_names
-from placesim.placement.lowering import is_lowered
+from placesim.placement.lowering import MULTI_DEVICE, SWITCH_MERGE, is_lowered
 from placesim.planning.bounds import Bound, best_bound
 from placesim.planning.graphs.all_placements import MAX_ASSIGNMENTS, assignments_below, count_assignments
 from placesim.planning.graphs.assignments import assignment_of, planned_devices
@@ -89,6 +89,8 @@ ENUMERATION_SHARE = 0.5
 """Maximum share of the effort's seconds for trying all placements of a small problem."""
 CUT = "layers"
 """Method of a cut between layers that is made to fit."""
+FASTER_SHARE = 0.2
+"""Share of the effort for a search of faster plans with the same peak, for the objective memory."""
 LEAST_MEMORY_ROUNDS, LEAST_MEMORY_SHARE = 3, 0.3
 """Maximum number of searches for a placement with the least peak on the GPUs, and their share of the effort."""
 SLOWER = "all other placements are slower"
@@ -219,6 +221,8 @@ class _Planner:
         """Placements that may become the plan, in the order in which they were found."""
         self._shown: dict[tuple[int, ...], SimulatedPlacement] = {}
         """Simulated placements, by devices."""
+        self._is_short = False
+        """Whether a search had less time or fewer evaluations than a whole first search."""
         self._memory: GraphProblem | None = None
         """The problem of the peaks of all steps, if memory is short."""
         _check_not_lowered(self._base.graph)
@@ -237,6 +241,11 @@ class _Planner:
     @property
     def _seconds_left(self) -> float:
         return self._effort.seconds - self._seconds
+
+    @property
+    def _first_seconds(self) -> float:
+        """Seconds of a whole first search."""
+        return max(FIRST_SECONDS, FIRST_SIMULATIONS * self._simulation_seconds)
 
     @property
     def _is_late(self) -> bool:
@@ -265,6 +274,8 @@ class _Planner:
             if self._can_try_all():
                 bound = max(bound, self._try_all(), key=lambda known: known.value)
             self._search_repeatedly(found, bound)
+            if self._aim.sought is PlanMeasure.MEMORY and not found.planned.is_interrupted:
+                self._find_faster()
         except KeyboardInterrupt:
             found.planned = found.planned._replace(is_interrupted=True)
             self._simulate_found(found)
@@ -344,6 +355,9 @@ class _Planner:
         for number, effort in enumerate(self._rounds(found) if not is_ended else ()):
             if bound.gap(self._best_value(self._reached())) <= OPTIMAL:
                 return
+            if not number:
+                count = effort.evaluations
+                self._is_short = effort.seconds < self._first_seconds if count is None else count < FIRST_EVALUATIONS
             found.effort = replace(effort, seed=effort.seed + number)
             found.plans, found.planned = self._search(found, max(bound, found.planned.bound, key=lambda known: known.value))
             if self._memory is None or self._plans.tree is not None or self._is_searched_within_limits:
@@ -389,7 +403,7 @@ class _Planner:
 
     def _timed_rounds(self, found: _Found) -> Iterator[Effort]:
         """Yield the efforts of searches until the time is over; see `_rounds`."""
-        size, rests = max(FIRST_SECONDS, FIRST_SIMULATIONS * self._simulation_seconds), 0
+        size, rests = self._first_seconds, 0
         while rests <= REPAIRS:
             rest = self._rest_for_search(found)
             rests += rest < 2 * size
@@ -405,6 +419,7 @@ class _Planner:
         left = max(0.0, self._seconds_left)
         checks = SIMULATED * self._simulation_seconds if self._simulation_seconds < left / 2 else 0.0
         left -= min(left / 2, max(checks, CHECK_SHARE * left))
+        left *= 1 - FASTER_SHARE if self._aim.sought is PlanMeasure.MEMORY else 1
         return left if self._memory is None or found.fits else SHORT_SHARE * left
 
     def count_fitting_gpus(self) -> int:
@@ -457,6 +472,46 @@ class _Planner:
         if self._best_value(self._shown) >= without_gpus:
             self._add_least_memory()
 
+    def _find_faster(self) -> None:
+        """Search fast plans whose peaks on all devices are at most the lowest peak that was found, and simulate them."""
+        reached = self._reached()
+        best = min(reached, key=lambda devices: self._value(devices, reached[devices]), default=())
+        peak = self._best_value(reached)
+        if math.isinf(peak) or not self._can_simulate:
+            return
+        total = sum(peak or 0 for peak in self._walked.peaks.values())
+        timed = self._build(ProblemRequest(PlanMeasure.LATENCY, total, avoided=self._problem.avoided))
+        aim = self._aim._replace(sought=PlanMeasure.LATENCY)
+        effort = share_effort(self._effort, FASTER_SHARE)
+        seconds = max(0.0, min(effort.seconds, self._seconds_left - self._simulation_seconds))
+        effort = replace(effort, seconds=seconds, method=AUTO)
+        rooms = tuple(device._replace(capacity=peak) for device in self._problem.problem.devices)
+        memory = replace(self._problem, problem=replace(self._problem.problem, devices=rooms))
+        start = assignment_of(timed, assign_devices(self._base, reached[best].asked))
+        known = [] if start is None else [start]
+        limit = best_bound(_without_capacities(timed.problem))
+        if self._plans.tree is None:
+            # peaks are sought, which an allocator may need more memory for
+            plain = tuple(device._replace(gpu=None) for device in timed.devices)
+            timed = limit_peaks(replace(timed, devices=plain), memory, 1.0, self._walked.recorder.moments[-1], start or ())
+            rows, planned = search_plans(timed, known, effort, limit, aim, lambda planned: None)
+            found = [row.devices for row in rows]
+        else:
+            rooms = tuple(device._replace(capacity=peak) for device in timed.problem.devices)
+            timed = hold_peak_memory(replace(timed, problem=replace(timed.problem, devices=rooms)), memory)
+            tree = EditTree(timed, is_by_scope=self._plans.tree.is_by_scope)
+            edited, planned = search_edits(tree, known, effort, limit, aim, lambda planned: None)
+            made = ((self._made_by(self._plans.tree, edits), edits) for edits in edited)
+            found = [devices for devices, edits in made if devices is not None and self._plans.add(devices, edits)]
+        for devices in found[:SIMULATED]:
+            if self._plans.tree is None:
+                self._add_assigned(Candidate(PLANNED, devices, planned.method), timed)
+            elif devices not in self._shown and self._can_simulate:
+                candidate = Candidate(PLANNED, devices, planned.method)
+                self._add(candidate, self._simulated(candidate))
+        if planned.is_interrupted:
+            raise KeyboardInterrupt
+
     def _add_least_memory(self) -> None:
         """Pack the GPUs by memory, then search placements with the least peak, and simulate them until one fits.
 
@@ -464,6 +519,7 @@ class _Planner:
         """
         memory = prefer_gpus(self._memory_problem())
         effort, aim = share_effort(self._effort, LEAST_MEMORY_SHARE / LEAST_MEMORY_ROUNDS), Aim(PlanMeasure.MEMORY)
+        effort = replace(effort, method=AUTO)  # a chosen method need not be one for peaks
         bound = best_bound(memory.problem)
         found = packed = [plan.devices for plan in pack_by_memory(memory.problem)]
         for number in range(1 + LEAST_MEMORY_ROUNDS):
@@ -555,6 +611,7 @@ class _Planner:
             is_spent = tried == effort.evaluations or self._seconds_left < kept * effort.seconds
             if bound >= best * (1 - OPTIMAL) or is_spent:
                 proven = min(bound, best)
+                self._is_short = is_spent
                 break
             if devices in self._shown:
                 continue
@@ -600,6 +657,8 @@ class _Planner:
                 *held_nodes(drawn, self._base.graph, self._file.graph),
             ),
         )
+        if not is_interrupted:
+            study = replace(study, ended_early=self._ended_early(best, bound))
         if best is None:
             return study
         placed = placements[best.devices]
@@ -613,6 +672,23 @@ class _Planner:
                 by_node=None if better is None else placements[better.devices],
             )
         return self._with_moves(study, best.devices)
+
+    def _ended_early(self, best: Candidate | None, bound: Bound) -> str:
+        """Return a sentence that the search ended before a whole first search, and without result; else an empty text."""
+        is_exhaustive = self._effort.method == EXHAUSTIVE
+        if not self._is_short:
+            return ""
+        if best is not None:
+            is_found = best.label.startswith(PLANNED) and not is_exhaustive
+            if is_found or bound.gap(self._shown[best.devices].value(self._aim.sought)) <= OPTIMAL:
+                return ""
+        count, option = self._effort.seconds, "second"
+        if self._effort.evaluations is not None:
+            count, option = self._effort.evaluations, "evaluation"
+        goal = "found a better placement" if best is not None else "found a placement that fits"
+        goal = "tried all placements" if is_exhaustive else goal
+        spent = f"{count:,} {option}{'' if count == 1 else 's'}"
+        return f"the search ended after {spent}, before it {goal}: a larger `--{option}s` lets it go on"
 
     def _with_moves(self, study: PlanStudy, devices: tuple[int, ...]) -> PlanStudy:
         """Return the study with the groups that the plan moves."""
@@ -734,7 +810,10 @@ def _check_not_lowered(graph: Graph) -> None:
     """
     found = next((node for node in graph.nodes if is_lowered(node)), None)
     if found is not None:
-        got = f"got {found.op} '{found.name}', whose body is placed with the graph"
+        got = f"got {found.op} '{found.name}', whose nodes TensorFlow places with the graph"
+        attrs = " and ".join(f"`{name}`" for name in (SWITCH_MERGE, MULTI_DEVICE) if found.attrs.get(name))
         raise UsageError(
-            f"cannot plan a graph with lowered functions: {got}, expected Switch and Merge, or a call that is not lowered"
+            f"cannot plan a graph with lowered functions: {got}; in a script, `tf.disable_control_flow_v2()` makes loops and "
+            f"branches of nodes that can be planned; in a graph, set {attrs} of this node to false, which keeps its nodes on "
+            "one device (`placesim convert` writes entries such as `while` as nodes with attrs)"
         )

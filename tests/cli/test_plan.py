@@ -248,6 +248,14 @@ def test_what_one_entry_makes_is_split_by_name(shell: Shell) -> None:
         (("--method", "mov"), "did you mean 'move'?"),
         (("--method", "xx", "--objective", "memory"), "unknown method: got 'xx', expected one of auto, anneal, exact\n"),
         (("--method", "cut"), "expected one that fits the objective: list, dispatch, move, exact"),
+        (
+            ("--method", "fit"),
+            "'fit', which is for plans by node where memory is short, of at most 1,000 nodes; expected one of list, ",
+        ),
+        (
+            ("--method", "layers"),
+            "'layers', which is for large graphs (more than 1,000 nodes), and for plans by node where memory ",
+        ),
         (("--contiguous",), "got latency, expected throughput"),
         (("--output", "planned.txt"), "unknown extension: got 'planned.txt', expected one of .yaml"),
         (("--objective", "speed"), "got 'speed', expected latency or throughput or memory"),
@@ -290,6 +298,15 @@ def test_counted_work_gives_the_same_bytes_again_and_in_however_many_processes(
     command = ("plan", graph, "--evaluations", "400", "--seed", "5", "--objective", objective, "--method", method)
     outputs = {shell(*command, "--jobs", jobs, "--format", "json").output for jobs in ("1", "1", "2")}
     assert len(outputs) == 1
+
+
+@pytest.mark.slow
+def test_a_loop_that_is_lowered_is_planned_after_the_change_that_the_error_names(shell: Shell) -> None:
+    shell("convert", str(ROOT / "graphs" / "while.yaml"), "loop.yaml")
+    text = (shell.directory / "loop.yaml").read_text(encoding="utf-8")
+    assert "set `_lower_using_switch_merge` of this node to false" in shell("plan", "loop.yaml", *FEWER).complaint
+    shell.write("loop.yaml", text.replace("_lower_using_switch_merge: true", "_lower_using_switch_merge: false"))
+    assert rows(shell("plan", "loop.yaml", *FEWER).output, "plan")
 
 
 @pytest.mark.slow

@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from placesim.core.errors import UsageError
 from placesim.formats.sources.loading import load
-from placesim.studies.plan_files import patch_note
+from placesim.machine.options import make_options
+from placesim.studies.plan_files import patch_note, write_requests
+from placesim.studies.plan_functions import DeviceRequests
 from placesim.studies.plan_patches import patch_script
 from tests.cli.warm import run_warm
 
@@ -112,6 +115,20 @@ def test_a_patched_script_takes_the_planned_time(tmp_path: Path) -> None:
     _apply(tmp_path, "plan.patch")
     assert f'tf.device({{"{edit["path"]}": "/gpu:1"}}.get(' in (tmp_path / "model.py").read_text()
     assert _step_seconds(tmp_path, "model.py") == told["seconds"] < told["curve"][0]["seconds"]
+
+
+@pytest.mark.slow
+def test_a_patch_of_gradients_alone_is_refused_with_the_ways_to_place_them(tmp_path: Path) -> None:
+    script = tmp_path / "model.py"
+    script.write_text(MODEL)
+    options = make_options({"gpu": 2})
+    loaded = load(script, None, options)
+    assert loaded.file is not None, loaded.error
+    node = next(node.name for node in loaded.file.graph.nodes if node.op == "MatMul" and node.name.startswith("gradients/"))
+    device = "/job:localhost/replica:0/task:0/device:GPU:1"
+    requests = DeviceRequests("model", "a plan", {node: device}, {f"{node}/": device}, (), {})
+    with pytest.raises(UsageError, match=r"no line of the script.*`colocate_gradients_with_ops=True`.*`--output FILE.py`"):
+        list(write_requests(loaded, options, requests, tmp_path / "plan.patch", lambda told: None))
 
 
 @pytest.mark.slow

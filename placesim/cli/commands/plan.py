@@ -146,8 +146,8 @@ EXITS = {
     default=AUTO,
     show_default=True,
     metavar="NAME",
-    help="Use only this method; for latency: list, dispatch, move, fit, exact or exhaustive; for throughput: cut, closed-sets, "
-    "anneal or exact; for memory: anneal or exact.",
+    help="Use one method; latency: list, dispatch, move, exact, exhaustive, layers (large graphs, short memory), fit (short "
+    "memory); throughput: cut, closed-sets, anneal, exact; memory: anneal, exact.",
     completes="methods",
 )
 @own_option(

@@ -175,6 +175,7 @@ class PlanStudy:
     - `curve`: the best plans for increasing numbers of edits.
     - `by_node`: a better placement that edits of scopes did not reach; None if none was found.
     - `staying`: nodes that must stay on a device to avoid, or on a device whose request was dropped.
+    - `ended_early`: a sentence if the limit of the search was too low for a result; else an empty text.
     """
 
     name: str
@@ -194,6 +195,7 @@ class PlanStudy:
     curve: tuple[CurvePoint, ...] = ()
     by_node: SimulatedPlacement | None = None
     staying: tuple[StayingNodes, ...] = ()
+    ended_early: str = ""
 
     @property
     def value(self) -> float:

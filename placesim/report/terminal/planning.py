@@ -112,8 +112,10 @@ def _asked(study: PlanStudy, output: str | None) -> str:
 
 
 def _head(study: PlanStudy) -> Iterator[Text]:
+    early = [Text(study.ended_early, "yellow")] if study.ended_early else []
     if study.plan is None:
         yield Text("no plan fits", "bold red")
+        yield from early
         return
     head = Text(f"{_WHAT[study.sought]} ").append(readable_value(study.sought, study.value), "bold")
     before = study.before
@@ -141,6 +143,7 @@ def _head(study: PlanStudy) -> Iterator[Text]:
         yield Text(f"lower bound {readable_value(study.sought, study.bound.value)} ({study.gap:.0%} below): {study.bound.why}")
     if study.is_interrupted:
         yield Text("search interrupted; this is the best plan so far", "yellow")
+    yield from early
 
 
 def _is_unsure(before: SimulatedPlacement, after: SimulatedPlacement) -> bool:

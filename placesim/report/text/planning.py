@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 COLUMNS = {
     "plan": ("objective", "value", "bound", "gap", "optimal", "method"),
     "bound": ("reason",),
+    "ended": ("sentence",),
     "placement": (
         *("label", "seconds", "low", "high", "load_seconds", "peak_bytes"),
         *("transfers", "transfer_bytes", "memory_share", "fits"),
@@ -43,6 +44,7 @@ COLUMNS = {
 """Columns of each table in a pipe.
 
 - `value` of `plan` and `curve` is in seconds, or in bytes of memory, as the objective is.
+- `ended` says that the limit of the search was too low for a result.
 - `placement` has the busiest device's load, the highest peak, the highest share of a device's memory, and `fits` or the error.
 - `loss` of `move` is the increase of the value if only these nodes stay in place (with `--explain`).
 - `edit` is one edit of the plan, with the number of nodes that follow the edit, and the scopes of gradients that it includes. A
@@ -73,6 +75,8 @@ def _rows(study: PlanStudy, top: int) -> Iterator[Sequence[object]]:
         values = f"{study.value:.6g}", f"{study.bound.value:.6g}", f"{study.gap:.4f}"
         yield ("plan", study.sought.value, *values, mark, study.method)
     yield ("bound", study.bound.why)
+    if study.ended_early:
+        yield ("ended", study.ended_early)
     for placed in study.placements:
         yield ("placement", placed.label, *placement_cells(placed))
     for move in study.moves[:top]:
@@ -162,6 +166,7 @@ def plan_document(study: PlanStudy) -> dict[str, Any]:
         "gap": study.gap,
         "is_optimal": study.is_optimal,
         "is_interrupted": study.is_interrupted,
+        "ended_early": study.ended_early or None,
         "method": study.method,
         "movable_groups": study.movable,
         "ways_out": list(study.ways_out),
