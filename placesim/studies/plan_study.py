@@ -483,8 +483,10 @@ class _Planner:
         timed = self._build(ProblemRequest(PlanMeasure.LATENCY, total, avoided=self._problem.avoided))
         aim = self._aim._replace(sought=PlanMeasure.LATENCY)
         effort = share_effort(self._effort, FASTER_SHARE)
-        seconds = max(0.0, min(effort.seconds, self._seconds_left - self._simulation_seconds))
-        effort = replace(effort, seconds=seconds, method=AUTO)
+        if effort.evaluations is None:
+            seconds = max(0.0, min(effort.seconds, self._seconds_left - self._simulation_seconds))
+            effort = replace(effort, seconds=seconds)
+        effort = replace(effort, method=AUTO)
         rooms = tuple(device._replace(capacity=peak) for device in self._problem.problem.devices)
         memory = replace(self._problem, problem=replace(self._problem.problem, devices=rooms))
         start = assignment_of(timed, assign_devices(self._base, reached[best].asked))
@@ -495,7 +497,8 @@ class _Planner:
             plain = tuple(device._replace(gpu=None) for device in timed.devices)
             timed = limit_peaks(replace(timed, devices=plain), memory, 1.0, self._walked.recorder.moments[-1], start or ())
             rows, planned = search_plans(timed, known, effort, limit, aim, lambda planned: None)
-            found = [row.devices for row in rows]
+            # which others are told depends on the processes' turns
+            found = [row.devices for row in rows[:1]]
         else:
             rooms = tuple(device._replace(capacity=peak) for device in timed.problem.devices)
             timed = hold_peak_memory(replace(timed, problem=replace(timed.problem, devices=rooms)), memory)
