@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.cli import warm
 from tests.cli.shell import ROOT, CommandResult, Shell
 from tests.cli.warm import run_warm, start_warm
 from tests.processes import interrupt, read_until
@@ -276,6 +279,20 @@ def test_an_interrupt_ends_the_script_too(tmp_path: Path, command: str, monkeypa
         assert interrupt(process) == (130, "", "")
     with pytest.raises(ProcessLookupError):
         os.kill(script, 0)
+
+
+def test_an_interrupt_while_the_script_starts_ends_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(warm._ForkedScript):
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **options)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(warm, "_ForkedScript", Interrupted)
+    (tmp_path / "sleeps.py").write_text("import time\ntime.sleep(60)\n")
+    with start_warm("place", "sleeps.py", cwd=tmp_path, stderr=subprocess.STDOUT) as process:
+        # the script has the other end of the pipe, too
+        assert process.communicate(timeout=30) == (b"", None)
+    assert process.returncode == 130
 
 
 GUIDE_LOG = """\

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from placesim.core.errors import DeadlineExceededError, Location, PlacesimError, UnavailableError
-from placesim.core.process.interrupts import InterruptGrace
+from placesim.core.process.interrupts import InterruptDelay, InterruptGrace
 from placesim.formats.recognition import ScriptGraph
 from placesim.machine.options import MACHINE, SimulationOptions
 
@@ -89,9 +89,11 @@ def record_script(
 def _run(command: Sequence[str], path: str | Path, timeout: float | None) -> int:
     """Return the exit code of the script's process. The process is killed after the timeout or an interruption."""
     sys.stdout.flush()
+    process: subprocess.Popen[bytes] | None = None
     with InterruptGrace():
-        process = subprocess.Popen(command, stdout=_standard_error())
         try:
+            with InterruptDelay():  # an interrupt meanwhile would leave the process to itself
+                process = subprocess.Popen(command, stdout=_standard_error())
             import placesim.formats.script_graph  # noqa: F401 - imported while the script starts, to read its graph sooner
 
             return process.wait(timeout)
@@ -99,7 +101,7 @@ def _run(command: Sequence[str], path: str | Path, timeout: float | None) -> int
             message = f"Timed out waiting for {path}: it has run for {timeout:g} seconds"
             raise DeadlineExceededError(message) from None
         finally:
-            if process.poll() is None:
+            if process is not None and process.poll() is None:
                 process.terminate()
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_END_SECONDS)
