@@ -147,6 +147,9 @@ def test_a_loop_has_each_turn_and_each_transfer(shell: Shell, device: str, tenso
     moved = [shown for shown in trace.slices if shown.name == "RecvTensor" and shown.args["name"] == tensor]
     assert len(moved) == count
     for sent in moved:
+        # the GPU compares in its memory, and the loop reads the result in the host's
+        ends = ("CPU:1", "GPU:0") if tensor == "twice" else ("GPU:0", "GPU:0")
+        assert tuple(sent.args[end].rpartition("device:")[2] for end in ("from", "to")) == ends
         (made,) = [one for one, other in trace.arrows if other == sent]
         assert made == max((run for run in runs if run.end <= sent.start), key=lambda run: run.end)
 
