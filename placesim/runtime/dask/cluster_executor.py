@@ -53,8 +53,8 @@ class ClusterSession(Protocol):
     def next_step(self) -> int:
         """Return the number of a new step."""
 
-    def set_clocks(self) -> None:
-        """Compare the workers' clocks with this process's clock, if times are measured."""
+    def end_step(self) -> None:
+        """Convert the times that the workers have measured in a step, if they measure any."""
 
     def happened(self, what: ConsoleText | Placement) -> None:
         """Handle an event of a worker: an op has printed, or a function's body was placed."""
@@ -138,7 +138,7 @@ class DaskExecutor:
         except BaseException:
             run.stop()
             raise
-        self._session.set_clocks()
+        self._session.end_step()
         results: dict[int, Any] = {}
         for found in ended.values():
             results.update(found.results)

@@ -74,10 +74,16 @@ class DaskSession(GraphSession):
             self._links = WorkerConnections(self._client, openings)
             if self.gathering is not None:
                 self.gathering.settle()
-            self.set_clocks()
+            self._set_clocks()
         return self._links
 
-    def set_clocks(self) -> None:
+    def end_step(self) -> None:
+        """Convert the times that the workers have measured in a step, if they measure any."""
+        if self.gathering is not None:
+            self.gathering.convert()
+            self._set_clocks()
+
+    def _set_clocks(self) -> None:
         """Compare the workers' clocks with this process's clock, if times are measured."""
         if self.gathering is None or self._links is None or time.monotonic() < self._looked:
             return
@@ -188,6 +194,7 @@ class DaskSession(GraphSession):
                 self.check_workers((address,))
                 links.tell(address, {"do": "tell"})
                 self._heard(lambda: links.hear_within(max(0.0, end - time.monotonic())), address, "told")
+        self.gathering.convert()
 
     def _opening(self, address: str) -> SessionOpening:
         graph = self.graph.emptied()

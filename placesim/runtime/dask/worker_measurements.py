@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Lock
 from time import perf_counter_ns, time_ns
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,7 @@ FROM_ELSEWHERE = 1
 """Mark of a transfer from another worker, whose start time is therefore by that worker's clock."""
 _BODY = -1
 _SAMPLES = 16
+_Rows: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class WorkerTransferPath(NamedTuple):
@@ -137,19 +138,51 @@ class MeasurementCollector:
         self._ways: dict[str, list[int]] = {address: [] for address in names}
         self._joined: dict[tuple[int, str, str, str], int] = {}
         self._threads: dict[tuple[str, int], int] = {}
+        self._runs: list[tuple[str, _Rows]] = []
+        self._transfers: list[tuple[str, str, _Rows]] = []
 
     def settle(self) -> None:
         """Record the process of each device; called when the devices' workers are final."""
         self._found.processes.update({device: self._names[address] for device, address in self._homes.items()})
 
     def take(self, address: str, told: WorkerMeasurement) -> None:
-        """Add measurements of a worker; must be called in the order in which they arrive."""
+        """Take measurements of a worker, to be added by `convert`; must be called in the order in which they arrive."""
         own = self._nodes[address]
         own += range(len(self._found.nodes), len(self._found.nodes) + len(told.nodes))
         self._found.nodes += told.nodes
         self._ways[address] += [self._way(own, *way) for way in told.ways]
         self._take_runs(address, told)
         self._take_transfers(address, told)
+
+    def convert(self) -> None:
+        """Add the taken measurements, with times by the client's clock; called when no worker runs a step.
+
+        All rows of a step are converted together: with two estimates of a worker's clock, a tensor could be sent before it is
+        made.
+        """
+        ahead = self._ahead()
+        for address, runs in self._runs:
+            runs[:, 1:3] -= ahead[address]
+            self._found.runs.frombytes(runs.tobytes())
+        for sender, receiver, moved in self._transfers:
+            moved[:, 1] -= ahead[sender]
+            moved[:, 2] -= ahead[receiver]
+            # in a long step, clocks may drift apart by more than the time of a transfer
+            moved[:, 1] = moved[:, 1:3].min(axis=1)
+            self._found.transfers.frombytes(moved.tobytes())
+        self._runs, self._transfers = [], []
+
+    def _ahead(self) -> dict[str, int]:
+        """Return how far each worker's clock is ahead, lowered until no tensor arrives before it is sent."""
+        ahead = {address: clock.ahead for address, clock in self.clocks.items()}
+        delays: dict[tuple[str, str], int] = {}
+        for sender, receiver, moved in self._transfers:
+            delay = int((moved[:, 2] - moved[:, 1]).min())
+            delays[sender, receiver] = min(delay, delays.get((sender, receiver), delay))
+        for _ in ahead:  # what is lowered for one worker may lower the next, through each worker at most once
+            for (sender, receiver), delay in delays.items():
+                ahead[receiver] = min(ahead[receiver], ahead[sender] + delay)
+        return ahead
 
     def spans(self) -> Iterator[WorkerSpan]:
         """Yield all runs of kernels and all transfers, with the worker of each."""
@@ -167,18 +200,16 @@ class MeasurementCollector:
         runs = np.array(told.runs, np.int64).reshape(-1, 4)
         threads = {ident: self._thread(address, ident, name) for ident, name in told.threads.items()}
         runs[:, 0] = np.array(self._nodes[address], np.int64)[runs[:, 0]]
-        runs[:, 1:3] -= self.clocks[address].ahead
         runs[:, 3] = [threads[ident] for ident in runs[:, 3].tolist()]
-        self._found.runs.frombytes(runs.tobytes())
+        self._runs.append((address, runs))
 
     def _take_transfers(self, address: str, told: WorkerMeasurement) -> None:
-        ahead = self.clocks[address].ahead
+        senders: dict[str, list[tuple[int, int, int, int]]] = {}
         for way, start, end, mark in rows(told.transfers, 4):
             number = self._ways[address][way]
             sender = self._homes[self._found.ways[number].sender] if mark == FROM_ELSEWHERE else address
-            there = end - ahead
-            # the error of a clock may be larger than the time of a transfer, which must not end before it starts
-            self._found.transfers.extend((number, min(start - self.clocks[sender].ahead, there), there, 0))
+            senders.setdefault(sender, []).append((number, start, end, 0))
+        self._transfers += [(sender, address, np.array(moved, np.int64)) for sender, moved in senders.items()]
 
     def _way(self, own: Sequence[int], step: int, way: TransferPath) -> int:
         """Return the client's number of a transfer path; the sender and the receiver report the same path."""

@@ -18,6 +18,12 @@ from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.session_steps import Config, Fetch, GraphStep
 from placesim.machine.inventory import TaskInventory, build_devices
 from placesim.runtime.cluster.cluster_setup import Cluster
+from placesim.runtime.dask.worker_measurements import (
+    FROM_ELSEWHERE,
+    MeasurementCollector,
+    WorkerMeasurement,
+    WorkerTransferPath,
+)
 from placesim.runtime.recording.kernel_timing import Measurements, RemoteNode, TransferPath, rows
 from tests.cli.shell import ROOT, Shell
 from tests.report.trace_reader import DrawnSlice, Trace, read_trace
@@ -109,49 +115,74 @@ def test_what_ran_before_an_error_is_traced(workers: Cluster, shell: Shell) -> N
     assert {shown.args["name"] for shown in of_kernels(found)} >= {"before", "bad"}
 
 
-def test_clocks_of_workers_are_brought_onto_one() -> None:
-    pytest.importorskip("distributed", reason="of the extra `dask`")
-    from placesim.runtime.dask.worker_measurements import (
-        FROM_ELSEWHERE,
-        MeasurementCollector,
-        WorkerMeasurement,
-        WorkerTransferPath,
-    )
+def remote_device(task: int) -> str:
+    return f"/job:w/replica:0/task:{task}/device:CPU:0"
 
-    cpu, gpu = (f"/job:w/replica:0/task:{task}/device:CPU:0" for task in range(2))
+
+def sender_and_receiver(sent: int, arrived: int, *runs: tuple[int, int]) -> tuple[MeasurementCollector, Measurements]:
+    """A node of the worker `a` runs, its output is sent to `b`, and a node there runs; times are by the workers' own clocks."""
+    cpu, other = remote_device(0), remote_device(1)
     measurements = Measurements()
-    gathering = MeasurementCollector(measurements, {cpu: "a", gpu: "b"}, {"a": "first", "b": "second"})
+    gathering = MeasurementCollector(measurements, {cpu: "a", other: "b"}, {"a": "first", "b": "second"})
+    maker, reader = RemoteNode(cpu, "make", "Neg", ("x",)), RemoteNode(other, "read", "Neg", ("make",))
+    way = TransferPath("edge_1_make", cpu, other, None, ())
+    took = array("q", [0, sent, arrived, FROM_ELSEWHERE])
+    path = WorkerTransferPath(1, way._replace(readers=(0,)))
+    gathering.take("b", WorkerMeasurement([reader], [path], array("q", [0, *runs[1], 7]), took, {7: "thread"}))
+    path = WorkerTransferPath(1, way._replace(maker=0))
+    gathering.take("a", WorkerMeasurement([maker], [path], array("q", [0, *runs[0], 7]), array("q"), {7: "thread"}))
+    assert measurements.ways == [way._replace(maker=1, readers=(0,))]
+    return gathering, measurements
+
+
+def arrow_count(measurements: Measurements) -> int:
+    return [type(record).__name__ for record in measurements.records()].count("Arrow")
+
+
+def test_clocks_of_workers_are_brought_onto_one() -> None:
+    second = 1_000_000_000
+    gathering, measurements = sender_and_receiver(
+        second, 6 * second + 20, (second - 10, second), (6 * second + 30, 6 * second + 40)
+    )
     # the second worker's clock is 5 s ahead; a slow round trip, which would say 5.2 s, does not count
     gathering.clocks["b"].add(0, 5_300_000_000, 200_000_000)
     gathering.clocks["b"].add(400_000_000, 5_400_500_000, 401_000_000)
     gathering.clocks["a"].add(0, 500, 1000)
-    maker, reader = RemoteNode(cpu, "make", "Neg", ("x",)), RemoteNode(gpu, "read", "Neg", ("make",))
-    way = TransferPath("edge_1_make", cpu, gpu, None, ())
-    second = 1_000_000_000
-    gathering.take(
-        "b",
-        WorkerMeasurement(
-            [reader],
-            [WorkerTransferPath(1, way._replace(readers=(0,)))],
-            array("q", [0, 6 * second + 30, 6 * second + 40, 7]),
-            array("q", [0, second, 6 * second + 20, FROM_ELSEWHERE]),
-            {7: "thread"},
-        ),
-    )
-    gathering.take(
-        "a",
-        WorkerMeasurement(
-            [maker],
-            [WorkerTransferPath(1, way._replace(maker=0))],
-            array("q", [0, second - 10, second, 7]),
-            array("q"),
-            {7: "thread"},
-        ),
-    )
+    gathering.convert()
     assert list(measurements.runs) == [0, second + 30, second + 40, 0, 1, second - 10, second, 1]
     assert list(measurements.transfers) == [0, second, second + 20, 0]
-    assert measurements.ways == [way._replace(maker=1, readers=(0,))]
-    assert [type(record).__name__ for record in measurements.records()].count("Arrow") == 2
+    assert arrow_count(measurements) == 2
+    gathering.convert()
+    assert len(measurements.runs) == 8
+    assert len(measurements.transfers) == 4
+
+
+def test_a_tensor_is_made_sent_and_read_in_this_order_though_clocks_are_badly_known() -> None:
+    gathering, measurements = sender_and_receiver(1000, 1020, (980, 990), (1030, 1040))
+    # both clocks tell the same time, but a busy machine's round trips say that the second is 500 ns ahead
+    gathering.clocks["a"].add(0, 500, 1000)
+    gathering.clocks["b"].add(0, 1000, 1000)
+    gathering.convert()
+    assert list(measurements.runs) == [0, 1010, 1020, 0, 1, 980, 990, 1]
+    assert list(measurements.transfers) == [0, 1000, 1000, 0]
+    assert arrow_count(measurements) == 2
+
+
+def test_a_correction_of_one_clock_corrects_the_next() -> None:
+    measurements = Measurements()
+    devices = [remote_device(task) for task in range(3)]
+    gathering = MeasurementCollector(
+        measurements, dict(zip(devices, "abc", strict=True)), {name: name for name in ("a", "b", "c")}
+    )
+    for name, ahead in {"a": 0, "b": 700, "c": 600}.items():
+        gathering.clocks[name].add(0, 500 + ahead, 1000)
+    # the tensor from b to c is known first, and is impossible only once b's clock is corrected
+    for sender, receiver, sent, arrived in ((1, 2, 2000, 2010), (0, 1, 1000, 1020)):
+        path = TransferPath("edge_1_x", devices[sender], devices[receiver], None, ())
+        row = array("q", [0, sent, arrived, FROM_ELSEWHERE])
+        gathering.take("abc"[receiver], WorkerMeasurement([], [WorkerTransferPath(sender, path)], array("q"), row, {}))
+    gathering.convert()
+    assert list(measurements.transfers) == [0, 1980, 1980, 0, 1, 1000, 1000, 0]
 
 
 def test_a_report_is_dasks_with_what_ran(workers: Cluster, shell: Shell) -> None:
