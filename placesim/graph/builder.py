@@ -79,6 +79,7 @@ class ScopedGraphBuilder:
         self.names_in_use: dict[str, int] = {}
         """Lower-case full names of nodes and scopes, with the number of requests for each, except those of `use_names_from`."""
         self._is_in_use = bytearray()
+        """By node id, whether `use_names_from` has marked the node's name as used: a byte in place of an entry of a dict."""
         self._device = ANY
         self._device_text = ""
         self._device_texts: dict[str | None, str] = {}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain, repeat
 from operator import attrgetter
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from placesim.core.dtypes import RESOURCE, DataType
 from placesim.core.errors import InvalidArgumentError, Location
@@ -227,13 +228,16 @@ class SignatureTable:
             return Signature(op, None, {}, _function_types(args, attrs), _function_types(results, attrs))
         if not all(map(_is_distinct, key[1:])):
             return _make_signature(definition, names, attrs)
-        shared = self._registry.signatures
-        found: Signature | None = shared.get(key)
+        shared = _SHARED.setdefault(self._registry, {})
+        found = shared.get(key)
         if found is None:
             if len(shared) >= _MOST_SHARED:
                 shared.clear()
             found = shared[key] = _make_signature(definition, names, attrs)
         return found
+
+
+_SHARED: WeakKeyDictionary[Registry, dict[tuple[AttrValue, ...], Signature]] = WeakKeyDictionary()
 
 
 def _is_distinct(value: AttrValue) -> bool:

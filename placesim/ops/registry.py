@@ -19,7 +19,7 @@ from typing import Any
 
 from placesim.core.dtypes import parse_dtype
 from placesim.core.releases import CURRENT, RELEASES, Release
-from placesim.ops.attributes import AttrValue, decode_attr_value, type_values
+from placesim.ops.attributes import decode_attr_value, type_values
 from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
 
 
@@ -27,7 +27,7 @@ class Registry:
     """The ops and kernels of one release.
 
     `ops` and `kernels` map an op's name to decoded JSON of the data file, or to records (as in tests). `release` is the
-    release's version, and `rules` describes its behaviour. `signatures` are what graphs have made of ops and types so far.
+    release's version, and `rules` describes its behaviour.
     """
 
     def __init__(self, release: str, ops: Mapping[str, Any], kernels: Mapping[str, Any], rules: Release = CURRENT) -> None:
@@ -38,7 +38,6 @@ class Registry:
         self._ops: dict[str, OpDef] = {}
         self._kernels: dict[str, tuple[KernelDef, ...]] = {}
         self._deciding: dict[str, tuple[str, ...]] = {}
-        self.signatures: dict[tuple[AttrValue, ...], Any] = {}
 
     def under(self, rules: Release) -> Registry:
         """Return a registry with the same ops and kernels and other rules."""
