@@ -7,6 +7,7 @@ import gzip
 import html
 import json
 import re
+from dataclasses import replace
 from functools import cache
 from io import BytesIO
 from typing import Any
@@ -207,6 +208,11 @@ def test_the_head_and_the_tables_tell_what_the_study_does(page: Page) -> None:
     assert moves == [move.nodes[0] for move in study.moves]
     held = page.evaluate("[...document.querySelectorAll('#memory tbody tr')].map(r => r.cells[0].textContent)")
     assert held == ["CPU:0", "GPU:0", "GPU:1"]
+
+
+def test_a_search_that_ended_early_is_told(browser: Browser) -> None:
+    page = opened(browser, replace(plan(), ended_early="the search ended after 1 second: a larger `--seconds` lets it go on"))
+    assert page.inner_text("#headline").endswith(". The search ended after 1 second: a larger `--seconds` lets it go on.")
 
 
 def test_what_moves_is_lit_up_in_both_and_a_node_is_told_of_both(page: Page) -> None:

@@ -52,6 +52,7 @@ class ComparisonPage {
     else if (plan.is_optimal) parts.push(`. Optimal, by the lower bound: ${plan.bound.why}.`);
     else parts.push(`. Lower bound ${sought.text(plan.bound.value)}${plan.value === null ? "" : ` (${shareText(plan.gap)} less)`}: ${plan.bound.why}.`);
     if (plan?.is_interrupted) parts.push(" Search interrupted.");
+    if (plan?.ended_early) parts.push(` ${plan.ended_early.replace(/^t/, "T")}.`);
     return parts;
   }
 

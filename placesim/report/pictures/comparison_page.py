@@ -34,7 +34,7 @@ SHELL = Shell(
     buttons=BUTTONS,
     has_keys=True,
 )
-_FACTS = ("objective", "value", "bound", "gap", "is_optimal", "is_interrupted", "method", "ways_out")
+_FACTS = ("objective", "value", "bound", "gap", "is_optimal", "is_interrupted", "ended_early", "method", "ways_out")
 """Keys of a plan's JSON object that the page needs."""
 _HEAD = ("placement", "step", "interval", "peak memory", "transfers", "error")
 
