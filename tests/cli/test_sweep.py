@@ -287,7 +287,7 @@ def test_a_file_of_something_else_is_an_error(shell: Shell, graph: str, ending: 
     if change == "graph":
         shell.write("g.yaml", GRAPH.replace("0.1", "0.2"))
     else:
-        arguments += ["--soft-placement"] if change == "options" else ["--gpu", "2"]
+        arguments += ["--no-soft-placement"] if change == "options" else ["--gpu", "2"]
     ended = shell(*arguments)
     assert ended.code == 2
     assert ended.complaint == (

@@ -31,7 +31,7 @@ def identity_of(job: SweepJob, axes: Sequence[Axis], version: str) -> SweepIdent
 
     Raises the errors of reading the graph.
     """
-    options = {name: value for name, value in job.options.items() if value not in (None, (), {}, False)}
+    options = {name: value for name, value in job.options.items() if value is not None and value not in ((), {})}
     told = {
         "options": options,
         "steps": job.steps,
