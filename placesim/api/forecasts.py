@@ -50,7 +50,7 @@ def simulate(
     chosen = make_options(options)
     measurement = None if compare is None else read_measurement(os.fspath(compare))
     loaded = load(source, None, chosen)
-    study = study_time(loaded, chosen, source_name(source), steps, is_traced=True, measurement=measurement)
+    study = study_time(loaded, chosen, source_name(source), steps, tells_helps=True, is_traced=True, measurement=measurement)
     report = TimeReport(study)
     if report.error is not None:
         report.error.report = report

@@ -106,6 +106,7 @@ def diff(
     """
     from placesim.inspection.difference import compare
     from placesim.report.inspection_reports import DiffReport
+    from placesim.report.text.difference import side_label
 
     sides = [{**options, **(own or {})} for own in (before_options, after_options)]
     if after is None and sides[0] == sides[1]:
@@ -122,7 +123,7 @@ def diff(
         _predicted(source) or _snapshot(source, make_options(side), wishes, name=name)
         for source, side, name in zip(sources, sides, names, strict=True)
     ]
-    labels = [_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
+    labels = [side_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
     shown = _comparison(sources, sides, labels, names) if page else None
     return DiffReport(compare(*snapshots), labels[0], labels[1], shown)
 
@@ -160,7 +161,8 @@ def show(
     sizes = DryRunNeed.of(None, options, by_itself=False)
     costs = wish if wish is DryRunNeed.CHEAP else DryRunNeed.NONE
     snapshot = _snapshot(source, chosen, DryRunNeeds(memory=wish, costs=costs, sizes=sizes))
-    return ShowReport(run_within(chosen.timeout, lambda: picture_of(snapshot)), depth)
+    tells_memory = DryRunNeed.of(memory, options, by_itself=False) is not DryRunNeed.NONE
+    return ShowReport(run_within(chosen.timeout, lambda: picture_of(snapshot)), depth, tells_memory=tells_memory)
 
 
 class ConvertedGraph(NamedTuple):
@@ -285,12 +287,6 @@ def _load_again(kept: Any, options: SimulationOptions) -> LoadedGraph:
 
 def _name(source: Any) -> str:
     return str(getattr(source, "name", type(source).__name__)) if hasattr(source, "document") else source_name(source)
-
-
-def _label(name: str, side: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """Return the label of one side of a comparison: its name, and the options that differ from the other side's."""
-    own = ", ".join(f"{key}={value}" for key, value in side.items() if other.get(key) != value)
-    return f"{name} ({own})" if own else name
 
 
 def read_rules(rules: Sequence[Rule], policy: str | PurePath | Mapping[str, Any] | None) -> tuple[RuleUse, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from placesim.inspection.checking.findings import Finding
@@ -96,13 +97,14 @@ class DiffReport(Reading):
 
 
 class ShowReport(Reading):
-    """A placement as a picture; a notebook shows its page."""
+    """A placement as a picture; a notebook shows its page. Unless `tells_memory`, the text has no memory peaks."""
 
     TABLES = scopes_text.TABLES
 
-    def __init__(self, picture: Picture, depth: int | None = None) -> None:
+    def __init__(self, picture: Picture, depth: int | None, *, tells_memory: bool) -> None:
         self.picture = picture
         self.depth = depth
+        self._tells_memory = tells_memory
 
     def __repr__(self) -> str:
         nodes, devices = len(self.picture.nodes), len(self.picture.devices)
@@ -111,7 +113,8 @@ class ShowReport(Reading):
 
     def text(self) -> str:
         """Return a tab-separated line for each scope down to `depth`, and for each pair of devices."""
-        return "".join(scope_lines(self.picture, self.depth).text())
+        told = self.picture if self._tells_memory else replace(self.picture, memory=(), memory_note="")
+        return "".join(scope_lines(told, self.depth).text())
 
     def document(self) -> dict[str, Any]:
         """Return the JSON object as plain values: `scopes` by device, `transfers` and `memory`."""

@@ -13,7 +13,7 @@ from placesim.inspection.predicted_step import predicted_step
 from placesim.inspection.snapshot import Snapshot
 from placesim.planning.bounds import Bound
 from placesim.planning.graphs.plan_comparison import CurvePoint, PlanEdit, PlanMove, PlanStudy, SimulatedPlacement, StayingNodes
-from placesim.report.readings import Reading
+from placesim.report.readings import Reading, plain_document
 from placesim.report.text.planning import TABLES, plan_document, plan_lines, plan_tables
 from placesim.report.time_report import TimeReport
 
@@ -142,7 +142,7 @@ class PlanReport(Reading):
 
     def document(self) -> dict[str, Any]:
         """Return the JSON object as plain values."""
-        return plan_document(self.study)
+        return plain_document(plan_document(self.study))
 
     def _table_document(self) -> dict[str, Any]:
         return plan_tables(self.study)

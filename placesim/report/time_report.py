@@ -17,7 +17,7 @@ from placesim.prediction.time_breakdown import (
     TimeStudy,
     TransferRun,
 )
-from placesim.report.readings import Reading
+from placesim.report.readings import Reading, plain_document
 from placesim.report.text.timing import TABLES, device_labels, time_document, time_lines
 from placesim.report.trace_json import Event, trace_events
 
@@ -138,7 +138,7 @@ class TimeReport(Reading):
 
     def document(self) -> dict[str, Any]:
         """Return the JSON object as plain values."""
-        return time_document(self.study)
+        return plain_document(time_document(self.study))
 
     def page(self) -> str:
         """Return the page with the timeline, the critical path and memory over time."""

@@ -71,6 +71,16 @@ def page_in(html: str) -> str:
             ["diff", TOWERS, "--soft-placement", "--a-gpu", "4", "--b-gpu", "1"],
             lambda: placesim.diff(TOWERS, soft_placement=True, before_options={"gpu": 4}, after_options={"gpu": 1}),
         ),
+        (
+            ["diff", TOWERS, "--gpu", "4", "--b-no-soft-placement", "--b-device", "AddN=/gpu:1"],
+            lambda: placesim.diff(TOWERS, gpu=4, after_options={"soft_placement": False, "device": {"AddN": "/gpu:1"}}),
+        ),
+        (["simulate", TOWERS, "--gpu", "4"], lambda: placesim.simulate(TOWERS, gpu=4)),
+        (
+            ["plan", TOWERS, "--gpu", "4", "--free-all", "--evaluations", "5", "--jobs", "1"],
+            lambda: placesim.plan(TOWERS, gpu=4, free="*", evaluations=5, jobs=1),
+        ),
+        (["show", TOWERS, "--gpu", "4"], lambda: placesim.show(TOWERS, gpu=4)),
         (["show", TOWERS, "--gpu", "4", "--memory"], lambda: placesim.show(TOWERS, gpu=4, memory=True)),
         (["show", TOWERS, "--no-memory", "--depth", "1"], lambda: placesim.show(TOWERS, depth=1, memory=False)),
     ],

@@ -123,6 +123,7 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
     from placesim.cli.output import complain
     from placesim.cli.progress import show_stages
     from placesim.inspection.difference import compare
+    from placesim.report.text.difference import side_label
     from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 
     target = take_target(FORMS, values)
@@ -145,7 +146,7 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
             open_subject(name, side, wishes=wishes, takes_prediction=True) for name, side in zip(names, sides, strict=True)
         )
         difference = compare(before, after)
-    labels = [_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
+    labels = [side_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
     write_target(FORMS, target, difference, labels)
     for snapshot, label in zip((before, after), labels, strict=True):
         for asked, what, note in ((memory, "memory", snapshot.memory_note), (time, "time", snapshot.time_note)):
@@ -187,16 +188,3 @@ def _values_of(side: str, values: dict[str, Any]) -> dict[str, Any]:
     own = {name.removeprefix(f"{side}_"): value for name, value in values.items() if name.startswith(f"{side}_")}
     own |= {name: (*common[name], *own[name]) for name in _REPEATABLE}
     return given(common) | given(own)
-
-
-def _label(name: str, side: dict[str, Any], other: dict[str, Any]) -> str:
-    """Return the label of one side of a comparison: its name, and the options that differ from the other side's."""
-    own = ", ".join(f"{key.replace('_', '-')}={_written(value)}" for key, value in side.items() if other.get(key) != value)
-    return f"{name} ({own})" if own else name
-
-
-def _written(value: Any) -> str:
-    """Return the value of an option as a user writes it; the values of a repeated option stand side by side."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

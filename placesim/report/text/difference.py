@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -22,6 +22,21 @@ MAX_TIMES = 8
 MAX_NEW_TRANSFERS = 3
 LEAST_SHARE = 0.005
 """Minimum share of the longer step's time for a change to be listed."""
+
+
+def side_label(name: str, side: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Return the label of one side of a comparison: its name, and the options that differ from the other side's."""
+    own = ", ".join(f"{key.replace('_', '-')}={_written(value)}" for key, value in side.items() if other.get(key) != value)
+    return f"{name} ({own})" if own else name
+
+
+def _written(value: Any) -> str:
+    """Return the value of an option as a command line has it; the values of a repeated option stand side by side."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        value = [f"{key}={','.join(map(str, one)) if isinstance(one, tuple | list) else one}" for key, one in value.items()]
+    return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def format_difference(difference: Difference, before: str, after: str) -> StyledText:
