@@ -14,7 +14,16 @@ from placesim.core.errors import UsageError
 from placesim.core.process.deadlines import run_within
 from placesim.formats.sources.loading import kept_source, load, read_bytes, source_again, source_name
 from placesim.machine.options import OptionValues, SimulationOptions, make_options, with_options
-from placesim.studies.snapshots import NO_WISHES, DryRunNeed, DryRunNeeds, may_be_report, open_snapshot, read_snapshot
+from placesim.studies.snapshots import (
+    NO_WISHES,
+    DryRunNeed,
+    DryRunNeeds,
+    check_sides,
+    may_be_report,
+    open_snapshot,
+    prediction_snapshot,
+    read_snapshot,
+)
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph, Source
@@ -120,21 +129,21 @@ def diff(
     peaks, times = (DryRunNeed.of(asked, sized, by_itself=True) for asked in (memory, time))
     wishes = DryRunNeeds(peaks, times, sizes=DryRunNeed.of(None, sized, by_itself=False))
     snapshots = [
-        _predicted(source) or _snapshot(source, make_options(side), wishes, name=name)
+        _predicted(source, wishes) or _snapshot(source, make_options(side), wishes, name=name)
         for source, side, name in zip(sources, sides, names, strict=True)
     ]
+    are_reports = [hasattr(source, "document") or found.live is None for source, found in zip(sources, snapshots, strict=True)]
+    check_sides(zip(names, are_reports, (before_options or (), after_options or ()), strict=True), has_page=page)
     labels = [side_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
     shown = _comparison(sources, sides, labels, names) if page else None
     return DiffReport(compare(*snapshots), labels[0], labels[1], shown)
 
 
 def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels: Sequence[str], names: Sequence[str]) -> str:
-    """Return an HTML page that compares the steps of two graphs. Raises UsageError for a report, which has no steps."""
+    """Return an HTML page that compares the steps of two graphs."""
     from placesim.report.pictures.comparison_page import difference_page
     from placesim.studies.time_study import study_time
 
-    if any(hasattr(source, "document") for source in sources):
-        raise UsageError("cannot make a page from a report: got a report, expected the graph, to simulate its steps")
     studies = [
         study_time(_load_again(source, options), options, name, is_traced=True)
         for source, options, name in zip(sources, map(make_options, sides), names, strict=True)
@@ -270,15 +279,14 @@ def _snapshot(
     return read or open_snapshot(name, _load_again(kept, options), options, partitioned, wishes=wishes)
 
 
-def _predicted(source: Any) -> Snapshot | None:
+def _predicted(source: Any, wishes: DryRunNeeds) -> Snapshot | None:
     """Return the step of a result of `simulate` as a snapshot without a placement; None for another source."""
     from placesim.inspection.predicted_step import predicted_step
-    from placesim.inspection.snapshot import Snapshot
     from placesim.report.time_report import TimeReport
 
     if not isinstance(source, TimeReport):
         return None
-    return Snapshot(source.study.name, step=predicted_step(source.study), holds_placement=False)
+    return prediction_snapshot(source.study.name, predicted_step(source.study), wishes)
 
 
 def _load_again(kept: Any, options: SimulationOptions) -> LoadedGraph:

@@ -55,6 +55,8 @@ class TransferChange(NamedTuple):
         count, size = self.after.number - self.before.number, self.after.bytes - self.before.bytes
         noun = "transfer" if self.after.number == 1 else "transfers"
         counts = f"{self.after.number} {noun} ({count:+d}), {self.after.bytes} bytes ({size:+d})"
+        if self.before.unknown or self.after.unknown:
+            counts += ", not counting tensors of unknown size"
         return fill_template("{} -> {}: {}", short_device(self.source), short_device(self.target), counts)
 
 
@@ -167,17 +169,26 @@ def _key(error: ReportedError | None) -> tuple[str, str] | None:
 
 
 def _transfer_changes(before: Snapshot, after: Snapshot) -> Iterator[TransferChange]:
-    old, new = transfers_by_pair(before.transfers), transfers_by_pair(after.transfers)
-    known = {(row.tensor, row.src, row.dst) for row in before.transfers}
+    old = transfers_by_pair(_sized(before.transfers, after.transfers))
+    new = transfers_by_pair(_sized(after.transfers, before.transfers))
+    known = set(map(_way, before.transfers))
     added = grouped(
-        ((row.src, row.dst), row)
-        for row in after.transfers
-        if row.kind is TransferKind.TENSOR and (row.tensor, row.src, row.dst) not in known
+        ((row.src, row.dst), row) for row in after.transfers if row.kind is TransferKind.TENSOR and _way(row) not in known
     )
     for pair in dict.fromkeys((*old, *new)):
         one, other = old.get(pair, Amount()), new.get(pair, Amount())
         if one != other:
             yield TransferChange(*pair, one, other, tuple(added.get(pair, ())))
+
+
+def _way(row: TransferRow) -> tuple[str, str, str]:
+    return row.tensor, row.src, row.dst
+
+
+def _sized(rows: Iterable[TransferRow], others: Iterable[TransferRow]) -> Iterator[TransferRow]:
+    """Yield transfers, those of unknown size with the size of the same transfer among `others`."""
+    sizes = {_way(row): row.bytes for row in others}
+    return (row if row.bytes is not None else row._replace(bytes=sizes.get(_way(row))) for row in rows)
 
 
 def _peak_changes(before: Snapshot, after: Snapshot) -> Iterator[PeakChange]:

@@ -5,7 +5,7 @@ If requested, a snapshot also has results of a dry run. Large modules are import
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum, auto
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
+    from placesim.inspection.predicted_step import PredictedStep
     from placesim.inspection.snapshot import Snapshot
     from placesim.machine.options import SimulationOptions
     from placesim.prediction.time_breakdown import TimeStudy
@@ -94,14 +95,11 @@ def read_snapshot(
     if not data:
         return None
     from placesim.core.errors import UsageError
-    from placesim.inspection.snapshot import Snapshot
     from placesim.inspection.written_placement import read_baseline
 
     found = read_baseline(data, name)
     if found is not None:
-        kept_not = "A report holds no {}."
-        memory = "" if wishes.memory is DryRunNeed.NONE else kept_not.format("memory")
-        return replace(found, memory_note=memory, time_note="" if wishes.time is DryRunNeed.NONE else kept_not.format("times"))
+        return replace(found, memory_note=_lacks("memory", wishes.memory), time_note=_lacks("times", wishes.time))
     if b'"critical_path"' not in data and b'"step"' not in data:
         return None
     from placesim.inspection.predicted_step import read_prediction
@@ -109,7 +107,40 @@ def read_snapshot(
     step = read_prediction(data, name)
     if step is not None and not takes_prediction:
         raise UsageError(f"not a graph: got the prediction {name}, which only `placesim diff` reads, expected a graph")
-    return None if step is None else Snapshot(name, step=step, holds_placement=False)
+    return None if step is None else prediction_snapshot(name, step, wishes)
+
+
+def prediction_snapshot(name: str, step: PredictedStep, wishes: DryRunNeeds) -> Snapshot:
+    """Return a predicted step as a snapshot without a placement; without the step, too, if no times are wanted."""
+    from placesim.inspection.snapshot import Snapshot
+
+    return Snapshot(
+        name,
+        step=None if wishes.time is DryRunNeed.NONE else step,
+        holds_placement=False,
+        memory_note=_lacks("memory", wishes.memory),
+    )
+
+
+def _lacks(what: str, wish: DryRunNeed) -> str:
+    """Return a sentence about what a report does not hold; empty if it is not wanted."""
+    return "" if wish is DryRunNeed.NONE else f"A report holds no {what}."
+
+
+def check_sides(sides: Iterable[tuple[str, bool, Collection[str]]], *, has_page: bool) -> None:
+    """Raise UsageError for a side of a comparison that is a report, but must be placed again or simulated.
+
+    A side has a name, whether it is a report, and the options for this side alone.
+    """
+    from placesim.core.errors import UsageError
+
+    for name, is_report, own in sides:
+        if is_report and own:
+            raise UsageError(
+                f"options for a report: got {', '.join(own)} for {name}, expected a graph, which can be placed again"
+            )
+        if is_report and has_page:
+            raise UsageError(f"cannot make a page from a report: got {name}, expected the graph, to simulate its steps")
 
 
 def _with_sizes(snapshot: Snapshot, loaded: LoadedGraph, options: SimulationOptions, wish: DryRunNeed) -> Snapshot:

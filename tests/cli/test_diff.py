@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import placesim
 from tests.cli.shell import ROOT, Shell
 
 TOWERS = str(ROOT / "graphs" / "cifar10-towers.yaml")
@@ -121,6 +122,38 @@ def test_a_report_against_its_graph(shell: Shell) -> None:
     assert [move["name"] for move in document["moved"]] == ["t/m"]
 
 
+def test_options_and_a_page_need_a_graph_that_is_placed(shell: Shell) -> None:
+    graph = shell.write("g.yaml", GRAPH)
+    report = shell.write("r.json", shell("place", graph, "--format", "json").output)
+    own = shell("diff", report, graph, "--a-gpu", "0", "--a-device", "t/=/cpu:0")
+    assert own == (
+        2,
+        "",
+        "UsageError: options for a report: got --a-gpu, --a-device for r.json, expected a graph, which can be placed again\n",
+    )
+    paged = shell("diff", graph, report, "--html", "page.html")
+    assert paged == (
+        2,
+        "",
+        "UsageError: cannot make a page from a report: got r.json, expected the graph, to simulate its steps\n",
+    )
+    for wrong, options in (("options for a report: got gpu", {"after_options": {"gpu": 0}}), ("a page", {"page": True})):
+        for source in (report, placesim.place(graph)):
+            with pytest.raises(placesim.UsageError, match=wrong):
+                placesim.diff(graph, source, **options)
+
+
+def test_a_size_known_on_one_side_only_is_no_difference(shell: Shell) -> None:
+    graph = shell.write("g.yaml", PRODUCT)
+    report = shell.write("r.json", shell("place", graph, "--format", "json").output)
+    assert shell("diff", report, graph, "--batch", "8") == (0, "", "")
+    assert shell("diff", graph, report, "--batch", "8") == (0, "", "")
+    assert (
+        "GPU:0 -> GPU:1: 0 transfers (-1), 0 bytes (+0), not counting tensors of unknown size\n"
+        in shell("diff", report, graph, "--b-device", "z=/gpu:0").output
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -210,6 +243,9 @@ def test_a_written_prediction_is_compared_with_its_graph(shell: Shell) -> None:
     )
     assert why.startswith("  Unavailable: placeholders have unknown shapes")
     assert shell("diff", written, graph, "--batch", "64", "--no-time").code == 2
+    assert shell("diff", written, written, "--no-time").code == 2
+    note = "p.json: memory is not compared. A report holds no memory.\n"
+    assert shell("diff", written, graph, "--batch", "64", "--memory") == (0, "", note)
 
 
 def test_a_written_plan_is_compared_with_a_simulation(shell: Shell) -> None:

@@ -86,6 +86,10 @@ SAID = {
             "  close each { and [, and quote strings that contain any of {}[],",
         ],
     ),
+    "a report as a graph": (
+        '{"nodes": [{"node": "a"}], "groups": [], "error": null}',
+        ["GraphFileError: g.yaml:1:1: not a graph file: got the JSON output of `placesim explain`, expected a graph"],
+    ),
     "an inventory as a graph": (
         "devices: {cpu: 1}\n",
         ["GraphFileError: g.yaml:1:1: no nodes: got an inventory, an option for --inventory, expected nodes"],

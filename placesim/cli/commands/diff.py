@@ -124,7 +124,7 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
     from placesim.cli.progress import show_stages
     from placesim.inspection.difference import compare
     from placesim.report.text.difference import side_label
-    from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
+    from placesim.studies.snapshots import DryRunNeed, DryRunNeeds, check_sides
 
     target = take_target(FORMS, values)
     sides = [_values_of(side, values) for side in ("a", "b")]
@@ -145,6 +145,9 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
         before, after = (
             open_subject(name, side, wishes=wishes, takes_prediction=True) for name, side in zip(names, sides, strict=True)
         )
+        own = [[f"--{key.replace('_', '-')}" for key in given(values) if key.startswith(f"{side}_")] for side in ("a", "b")]
+        are_reports = [snapshot.live is None for snapshot in (before, after)]
+        check_sides(zip(names, are_reports, own, strict=True), has_page=html is not None)
         difference = compare(before, after)
     labels = [side_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
     write_target(FORMS, target, difference, labels)

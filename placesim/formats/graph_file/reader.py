@@ -55,6 +55,18 @@ FILE_KEYS = (
     "rest",
     "marks",
 )
+_OUTPUTS = {
+    ("mapping", "placements"): "place` or `run",
+    ("bounds", "critical_path"): "simulate",
+    ("objective", "placements"): "plan",
+    ("fits", "executed"): "memory",
+    ("scopes", "repeats"): "show",
+    ("groups", "error"): "explain",
+    ("moved", "folded"): "diff",
+    ("keys", "rows"): "sweep",
+    ("findings",): "check",
+}
+"""Keys of the JSON objects of commands, none of which is a graph file."""
 _SHORT_LETTERS = 1 << 11
 """Length of text below which imports for faster reading take longer than they save."""
 VERSION_KEYS = ("producer", "min_consumer")
@@ -238,6 +250,12 @@ class _Content:
 
     def _check_root(self, tree: Any) -> None:
         if isinstance(tree, dict):
+            for keys, command in _OUTPUTS.items():
+                if all(key in tree for key in keys):
+                    self._problems = FileProblems(self._file)  # every other key would be a problem, too
+                    message = f"not a graph file: got the JSON output of `placesim {command}`, expected a graph"
+                    self._problems.add(own_position(tree), message)
+                    self._problems.raise_if_any()
             return
         position = own_position(tree) or yaml_tree.FIRST_POSITION
         if tree is None:
