@@ -66,6 +66,13 @@ def own_options() -> tuple[str, ...]:
     return () if context is None else tuple(word for param in context.command.get_params(context) for word in param.opts)
 
 
+def typed_options() -> list[Option]:
+    """Return the running command's own options that are on its command line, not those with a default of the user."""
+    context = click.get_current_context()
+    options = (parameter for parameter in context.command.params if isinstance(parameter, Option) and parameter.expose_value)
+    return [option for option in options if context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE]
+
+
 def same_setting(name: str, argument: str) -> str:
     """Return the command line of the command `name` for the same graph and machine as the running command.
 
@@ -75,10 +82,9 @@ def same_setting(name: str, argument: str) -> str:
     if current_settings().script_arguments:
         return ""
     words = ["placesim", name, argument]
-    for parameter in context.command.params:
+    for parameter in typed_options():
         value: Any = context.params.get(parameter.name or "")
-        is_given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
-        if isinstance(parameter, Option) and is_given and parameter.group in _SETTING:
+        if parameter.group in _SETTING:
             if parameter.is_flag:
                 words.append((parameter.opts if value else parameter.secondary_opts)[0])
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import click
@@ -124,16 +125,24 @@ class Words(Word):
 
 
 class OutputFile(click.Path):
-    """A parameter type for the path of an output file. `-` is rejected, since the command's report goes to standard output."""
+    """A parameter type for the path of an output file, which is checked before the command begins its work.
 
-    def __init__(self) -> None:
+    `-` is rejected, since the command's report goes to standard output. With `makes_folders`, the command makes folders.
+    """
+
+    def __init__(self, *, makes_folders: bool = False) -> None:
         super().__init__(dir_okay=False)
+        self._makes_folders = makes_folders
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path. Raises click.BadParameter for `-`."""
+        """Return the path. Raises click.BadParameter for `-`, and UsageError for a file that can't be written."""
+        from placesim.cli.output import check_writable
+
         if value == "-":
             self.fail("'-' is no file: expected a path, or ./- for a file of that name.", param, ctx)
-        return super().convert(value, param, ctx)
+        path = super().convert(value, param, ctx)
+        check_writable(Path(str(path)), self._makes_folders)
+        return path
 
 
 def option(*words: str, folder_values: FolderValues, group: str = OWN, **settings: Any) -> Callable[[Any], Any]:

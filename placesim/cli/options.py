@@ -242,9 +242,12 @@ profile_option = machine_option(
 )
 
 
-def output_option(text: str = "Output file; its extension selects the format.") -> Callable[[Command], Command]:
+def output_option(
+    text: str = "Output file; its extension selects the format.", *, makes_folders: bool = False
+) -> Callable[[Command], Command]:
     """Return the option `--output`, with its help text."""
-    return report_option("--output", "-o", type=OutputFile(), metavar="FILE", help=text, folder_values="none")
+    kind = OutputFile(makes_folders=makes_folders)
+    return report_option("--output", "-o", type=kind, metavar="FILE", help=text, folder_values="none")
 
 
 def page_option(text: str) -> Callable[[Command], Command]:

@@ -84,13 +84,13 @@ def unwritable(path: Path | None, error: Exception) -> UsageError:
     return UsageError(f"cannot write {path}: got '{reason}', expected a writable path")
 
 
-def check_writable(path: Path) -> None:
-    """Raise UsageError for an output file that can't be written. Commands call this before they begin their work."""
+def check_writable(path: Path, makes_folders: bool = False) -> None:
+    """Raise UsageError for an output file that can't be written."""
     try:
         if path.exists() and not path.is_file():
             return  # a pipe must not be opened twice
         with WholeFiles() as files:
-            files.open(path)
+            files.open(path, makes_folders)
             raise _WriteTrialEnd
     except _WriteTrialEnd:
         return

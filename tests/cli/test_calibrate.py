@@ -81,11 +81,33 @@ def test_a_profile_that_is_not_there_is_named(shell: Shell) -> None:
     assert "nowhere.yaml" in ended.complaint
 
 
+@pytest.mark.parametrize(
+    ("devices", "message"),
+    [
+        ("{gpu: 2}", "p.yaml:1:10: no figures in a profile: expected 'host', or a 'gpu' whose model has figures"),
+        ("{gpu: {model: Tesla T4}}", "p.yaml:1:10: no figures in a profile"),
+        ("{host: {cores: 2}}\nlinks: []", "p.yaml:2:1: unknown key in a profile: got 'links', expected devices"),
+    ],
+)
+def test_a_profile_without_effect_is_refused(shell: Shell, devices: str, message: str) -> None:
+    ended = shell("simulate", shell.write("g.yaml", GRAPH), "--profile", shell.write("p.yaml", f"devices: {devices}\n"))
+    assert (ended.code, ended.output) == (2, "")
+    assert ended.complaint.startswith(f"GraphFileError: {message}")
+
+
+def test_wrong_arguments_are_refused_before_anything_is_measured(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_profile, "calibrate", lambda progress, *, is_quick: HostModel("measured"))
+    assert shell("calibrate", "--output", "no/here.yaml").complaint.startswith("UsageError: cannot write no/here.yaml: got no")
+    assert shell("calibrate", "--gpu", "0").complaint.startswith("UsageError: wrong arguments: got no --from")
+    shell.write("placesim.toml", "gpu = 4\n")
+    assert shell("calibrate").code == 0
+
+
 def test_a_graph_as_a_profile_is_told(shell: Shell) -> None:
     graph = shell.write("g.yaml", "nodes: [{op: NoOp, name: n}]\n")
     ended = shell("simulate", graph, "--profile", graph)
     assert (ended.code, ended.complaint) == (
         2,
-        "GraphFileError: g.yaml:1:1: unknown key in a profile: got 'nodes', expected devices or links\n"
+        "GraphFileError: g.yaml:1:1: unknown key in a profile: got 'nodes', expected devices\n"
         "  this is a graph file; `placesim calibrate --output FILE` measures this computer and writes a profile\n",
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from placesim.cli.command import command
+from placesim.cli.command import command, typed_options
 from placesim.cli.option_types import option
 from placesim.cli.options import feed_option, given, graph_options, guess_options, in_shell, output_option, size_options
 from placesim.core.errors import UsageError
@@ -53,13 +53,13 @@ def calibrate_command(graph: str | None, output: str | None, quick: bool, source
     """
     from placesim.cli.output import complain, write, write_files
 
-    options = given(values)
-    if (graph is None) != (source is None) or (source is None and any(options.values())) or (source is not None and quick):
+    needless = [option.opts[0] for option in typed_options() if option.name not in ("source", "quick", "output")]
+    if (graph is None) != (source is None) or (source is None and needless) or (source is not None and quick):
         got = "--from with --quick" if quick and source else "--from without GRAPH" if graph is None and source else "no --from"
         raise UsageError(
             f"wrong arguments: got {got}, expected --from FILE together with GRAPH and its options, or none of these"
         )
-    text, note = _measured(is_quick=quick) if graph is None or source is None else _fitted(graph, source, options)
+    text, note = _measured(is_quick=quick) if graph is None or source is None else _fitted(graph, source, given(values))
     write(text) if output is None else write_files({Path(output): [text.encode()]})
     if note:
         complain(note)

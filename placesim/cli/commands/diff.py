@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from placesim.cli.command import command
+from placesim.cli.command import command, typed_options
 from placesim.cli.option_types import Word, machine_option, report_option, size_option
 from placesim.cli.options import (
     Command,
@@ -145,7 +145,7 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
         before, after = (
             open_subject(name, side, wishes=wishes, takes_prediction=True) for name, side in zip(names, sides, strict=True)
         )
-        own = [[f"--{key.replace('_', '-')}" for key in given(values) if key.startswith(f"{side}_")] for side in ("a", "b")]
+        own = [[option.opts[0] for option in typed_options() if f"{option.name}".startswith(f"{side}_")] for side in ("a", "b")]
         are_reports = [snapshot.live is None for snapshot in (before, after)]
         check_sides(zip(names, are_reports, own, strict=True), has_page=html is not None)
         difference = compare(before, after)

@@ -125,7 +125,7 @@ class _LossScale(click.ParamType):  # type: ignore[type-arg]  # generic only fro
 @size_options()
 @graph_options
 @form_option(_FORMS, "Output format (default: from the extension of --output, else yaml).")
-@output_option("Write the rewritten graph (.yaml, .json, .pb, .pbtxt) instead of printing it.")
+@output_option("Write the rewritten graph (.yaml, .json, .pb, .pbtxt) instead of printing it.", makes_folders=True)
 def parallelize_command(graph: str, form: str | None, output: str | None, **values: Any) -> int:
     """Rewrite a training graph: copies on several GPUs, a pipeline, micro-batches, recomputation or half precision.
 

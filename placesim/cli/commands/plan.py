@@ -252,7 +252,7 @@ def plan_command(
       placesim plan model.yaml --strategies --gpu 8 --output fastest.yaml
     """
     from placesim.cli.graph_arguments import graph_name, load_graph
-    from placesim.cli.output import check_writable, complain, tell
+    from placesim.cli.output import complain, tell
     from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure
     from placesim.planning.graphs.problem_building import OBJECTIVES as OBJECTIVES_OF_PLANS
     from placesim.planning.portfolio import Effort, check_method
@@ -272,9 +272,6 @@ def plan_command(
     check_method(effort.method, objective=OBJECTIVES_OF_PLANS[aim.sought])
     check_page_file(html)
     patterns = ("*",) if free_all else free
-    for path in (output, html):
-        if path is not None:
-            check_writable(Path(path))
     loaded = load_graph(graph, options)
     if compares:
         from placesim.cli.strategy_comparison import compare

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from placesim.cli.cluster_options import scheduler_options, take_connection, worker_options
-from placesim.cli.command import command
+from placesim.cli.command import command, typed_options
 from placesim.cli.option_types import (
     CLUSTER,
     OutputFile,
@@ -236,10 +235,8 @@ def _check_nothing_executed(values: Mapping[str, Any], **files: str | None) -> N
 
 def _check_without_cluster() -> None:
     """Raise UsageError for an option that needs a cluster."""
-    context = click.get_current_context()
-    for param in context.command.params:
-        is_given = context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
-        if is_given and param.name != "engine" and getattr(param, "group", None) == CLUSTER:
+    for param in typed_options():
+        if param.name != "engine" and param.group == CLUSTER:
             raise UsageError(f"{param.opts[0]} without a cluster: expected --engine {ENGINES[1]} as well")
 
 
@@ -264,13 +261,11 @@ def _measured(trace: str | None, performance: str | None) -> Iterator[Measuremen
     if not paths:
         yield None
         return
-    from placesim.cli.output import check_writable, write_trace
+    from placesim.cli.output import write_trace
     from placesim.core.process.interrupts import InterruptGrace
     from placesim.report.trace_json import events
     from placesim.studies.simulation.simulation import open_measurements
 
-    for path in paths:
-        check_writable(path)
     measurements = open_measurements()
     try:
         yield measurements

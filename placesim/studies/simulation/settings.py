@@ -117,7 +117,7 @@ def build_machine_settings(file: GraphFile | None, options: SimulationOptions) -
     values = {name: value for name, value in given.items() if value is not None}
     tasks = tuple(task._replace(**values) for task in tasks)
     for profile in options.profiles:
-        for known in _read_inventory(profile, "a", "profile")[0]:
+        for known in _read_inventory(profile, is_profile=True)[0]:
             tasks = tuple(_with_profile(task, known) for task in tasks)
     if options.link:
         from placesim.formats.graph_file.sections.links import check_given
@@ -146,13 +146,12 @@ def _with_profile(task: TaskInventory, known: TaskInventory) -> TaskInventory:
     return task._replace(host=known.host or task.host, gpu_model=own)
 
 
-def _read_inventory(
-    source: Any, article: str = "an", kind: str = "inventory"
-) -> tuple[tuple[TaskInventory, ...], MachineLinks]:
+def _read_inventory(source: Any, *, is_profile: bool = False) -> tuple[tuple[TaskInventory, ...], MachineLinks]:
     from placesim.formats.graph_file.sections.overrides import read_inventory
 
+    kind = "profile" if is_profile else "inventory"
     content, file = (source, kind) if isinstance(source, Mapping) else (read_bytes(source, kind), str(source))
-    return read_inventory(content, file, f"{article} {kind}")
+    return read_inventory(content, file, is_profile=is_profile)
 
 
 def build_steps(

@@ -14,25 +14,30 @@ from placesim.formats.graph_file.sections.steps import StepReader
 from placesim.formats.problems import FileProblems, InvalidValue, own_position, value_position
 from placesim.graph.graph import Graph, split_tensor_name
 from placesim.graph.session_steps import Feed, FileFeed
+from placesim.machine.gpu_models import GPU_MODELS
 from placesim.machine.inventory import TaskInventory
 from placesim.machine.links import NO_LINKS, LinkEntry, MachineLinks
 
 
 def read_inventory(
-    source: bytes | Mapping[str, Any], file: str = "inventory", kind: str = "an inventory"
+    source: bytes | Mapping[str, Any], file: str = "inventory", *, is_profile: bool = False
 ) -> tuple[tuple[TaskInventory, ...], MachineLinks]:
     """Read a document with `devices` and optional `links`. Raises GraphFileError with all its problems.
 
-    `kind` is its name in messages: an inventory or a profile.
+    A profile has no links, and figures of a host or a GPU model.
     """
+    kind, keys = ("a profile", ("devices",)) if is_profile else ("an inventory", ("devices", "links"))
     tree = dict(source) if isinstance(source, Mapping) else read_tree(decode_utf8(source, file), file)
     problems = FileProblems(file)
     root = problems.mapping({} if tree is None else tree, own_position(tree), kind)
-    problems.unknown_keys(root, ("devices", "links"), kind)
+    problems.unknown_keys(root, keys, kind)
     if not problems and "devices" not in root:
         problems.add(own_position(tree), "no devices: expected the key 'devices'")
     problems.raise_if_any()
     inventory = read_devices(root["devices"], value_position(root, "devices"), problems)
+    if is_profile and not any(task.host or GPU_MODELS.get(task.gpu_model.name) != task.gpu_model for task in inventory):
+        message = "no figures in a profile: expected 'host', or a 'gpu' whose model has figures"
+        problems.add(value_position(root, "devices"), message)
     links = NO_LINKS
     if "links" in root:
         links = read_links(root["links"], value_position(root, "links"), inventory, problems)
