@@ -217,7 +217,7 @@ def convert(
 
     Raises UsageError for an invalid format or path, and an error if the graph or an option is wrong.
     """
-    from placesim.core.files.writer import WholeFiles
+    from placesim.core.files.writer import WholeFiles, unwritable
     from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
     from placesim.studies.conversions import FORMS, NODES, build_placed_file, convert_graph, find_file_form
     from placesim.studies.simulation.simulation import SimulationStage, simulate
@@ -244,8 +244,7 @@ def convert(
             with WholeFiles() as files:
                 files.write(Path(out), [content], makes_folders=True)
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise UsageError(f"cannot write {out}: got '{reason}', expected a writable path") from error
+            raise unwritable(Path(out), error) from error
     return ConvertedGraph(form, content, written.notes)
 
 

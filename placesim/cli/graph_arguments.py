@@ -100,8 +100,11 @@ def open_subject(
 
     `values` are the options.
     """
+    from placesim.cli.option_types import MACHINE, PLACEMENT, SIZES, SOURCE
     from placesim.cli.options import in_shell
+    from placesim.cli.output import tell_needless
     from placesim.cli.progress import show_stages
+    from placesim.core.escaping import escape_line
     from placesim.formats.sources.loading import load, read_bytes, source_again
     from placesim.studies.snapshots import open_snapshot, read_snapshot
 
@@ -113,6 +116,8 @@ def open_subject(
     with show_stages("reading and placing"):
         read = read_snapshot(written, name, wishes, takes_prediction=takes_prediction)
         if read is not None:
+            if not takes_prediction:  # `diff` places its other side with the options
+                tell_needless((MACHINE, SOURCE, SIZES, PLACEMENT), f"on the report {escape_line(name)}")
             return read
         loaded = load(graph, None, options) if data is None else load(source_again(data), name, options)
         return open_snapshot(name, loaded, options, partitioned, wishes=wishes)

@@ -136,7 +136,7 @@ class OutputFile(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path. Raises click.BadParameter for `-`, and UsageError for a file that can't be written."""
-        from placesim.cli.output import check_writable
+        from placesim.core.files.writer import check_writable
 
         if value == "-":
             self.fail("'-' is no file: expected a path, or ./- for a file of that name.", param, ctx)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from placesim.cli.command import current_settings, own_options
+from placesim.cli.command import current_settings, own_options, typed_options
 from placesim.cli.standard_streams import write_complaint, write_result
-from placesim.core.errors import PlacesimError, UsageError
+from placesim.core.errors import PlacesimError
 from placesim.core.escaping import escape, escape_data, escape_line
-from placesim.core.files.writer import WholeFiles, join_pieces
+from placesim.core.files.writer import WholeFiles, join_pieces, unwritable
 from placesim.core.styled_text import StyledText
 
 if TYPE_CHECKING:
@@ -49,6 +49,13 @@ def tell(text: str) -> None:
         write_complaint(escape(text))
 
 
+def tell_needless(groups: Collection[str], where: str) -> None:
+    """Print a note about the options of these groups on the command line: they have no effect there."""
+    words = [option.opts[0] for option in typed_options() if option.group in groups and option.name != "timeout"]
+    if words:
+        complain(f"Note: {', '.join(words)} {'has' if len(words) == 1 else 'have'} no effect {where}\n")
+
+
 def write_files(contents: Mapping[Path, Iterable[bytes]], makes_folders: bool = False) -> None:
     """Write files, and their folders if `makes_folders`: all of them, or none.
 
@@ -74,32 +81,6 @@ def write_content(content: Iterable[str] | bytes, output: str | None) -> None:
         write_result(content)
     else:
         write_pieces(content)
-
-
-def unwritable(path: Path | None, error: Exception) -> UsageError:
-    """Return the error for a file that can't be written."""
-    if isinstance(error, FileNotFoundError) and path is not None and not path.parent.exists():
-        return UsageError(f"cannot write {path}: got no folder {path.parent}, expected a path in an existing folder")
-    reason = getattr(error, "strerror", None) or str(error)
-    return UsageError(f"cannot write {path}: got '{reason}', expected a writable path")
-
-
-def check_writable(path: Path, makes_folders: bool = False) -> None:
-    """Raise UsageError for an output file that can't be written."""
-    try:
-        if path.exists() and not path.is_file():
-            return  # a pipe must not be opened twice
-        with WholeFiles() as files:
-            files.open(path, makes_folders)
-            raise _WriteTrialEnd
-    except _WriteTrialEnd:
-        return
-    except (OSError, ValueError) as error:
-        raise unwritable(path, error) from error
-
-
-class _WriteTrialEnd(Exception):
-    """Ends the trial of `check_writable` before the temporary file replaces the real one."""
 
 
 def write_trace(path: Path, events: Iterable[dict[str, Any]]) -> None:

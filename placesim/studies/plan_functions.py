@@ -96,7 +96,7 @@ def _edited_paths(study: PlanStudy, names: Sequence[str]) -> dict[str, str]:
     if not study.curve:
         return {f"{name}/": device for name, device in study.asked.items()}
     full = dict(zip(short_names(names), names, strict=True))
-    own = {edit.path: full[edit.device] for edit in study.edits}
+    own = {edit.path if edit.path == "*" else f"{edit.path.rstrip('/')}/": full[edit.device] for edit in study.edits}
     return {path: full[edit.device] for edit in study.edits for path in edit.gradients} | own
 
 

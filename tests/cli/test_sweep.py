@@ -46,6 +46,11 @@ def table(output: str) -> list[dict[str, str]]:
     return [dict(zip(head, line, strict=True)) for line in lines]
 
 
+def test_the_best_combination_is_named_as_in_the_table(shell: Shell, graph: str) -> None:
+    ended = shell("sweep", graph, "--batch", "8", "--set", "soft-placement=true,false", "--jobs", "1")
+    assert ended.complaint.startswith("Best: batch 8, soft-placement true (")
+
+
 def test_a_pipe_gets_a_line_for_each_combination(shell: Shell, graph: str) -> None:
     ended = shell("sweep", graph, "--gpu", "2..3", "--gpu-model", "Tesla K80,Tesla T4", "--batch", "64,128", "--jobs", "1")
     best = "Best: gpu 2, gpu-model Tesla T4, batch 128 (most examples per second of the combinations that fit)\n"

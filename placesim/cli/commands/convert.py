@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.option_types import option, own_option
+from placesim.cli.option_types import MACHINE, PLACEMENT, option, own_option
 from placesim.cli.options import given, graph_options, in_shell
 from placesim.cli.output_forms import Form, form_option
 from placesim.core.errors import UsageError
@@ -73,13 +73,16 @@ def convert_command(
       placesim convert graphs/towers.yaml --partitioned parts/ --gpu 4
     """
     from placesim.cli.graph_arguments import load_graph
-    from placesim.cli.output import complain, write_files
+    from placesim.cli.output import complain, tell_needless, write_files
     from placesim.cli.progress import show_stages
+    from placesim.formats.recognition import is_script
 
     if out is None and partitioned is None:
         raise UsageError("missing argument OUT: expected an output file, or --partitioned DIR")
     form = _form(out, form)
     options = in_shell(given(values))
+    if not (placed or partitioned is not None or is_script(graph)):
+        tell_needless((MACHINE, PLACEMENT), "without --placed or --partitioned")
     loaded = load_graph(graph, options)
     if loaded.error is not None or loaded.file is None:
         raise loaded.error or UsageError(f"no graph in {graph}")

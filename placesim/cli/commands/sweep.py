@@ -267,8 +267,9 @@ class _RowOutput:
 
     def finish(self) -> None:
         """Write all rows."""
-        from placesim.cli.output import unwritable, write, write_files
+        from placesim.cli.output import write, write_files
         from placesim.core.files.locking import lock_path
+        from placesim.core.files.writer import unwritable
 
         if self.is_stream:
             return
@@ -296,10 +297,11 @@ def _name_best(keys: Sequence[str], rows: Sequence[SweepRow]) -> None:
     from placesim.cli.output import complain
     from placesim.prediction.sweep_rows import find_best_row
     from placesim.report.text.sweep import best_reason
+    from placesim.report.text.tables import line_cell
 
     best = find_best_row(rows)
     if best is not None:
-        settings = ", ".join(f"{key} {value}" for key, value in zip(keys, best.settings, strict=True))
+        settings = ", ".join(f"{key} {line_cell(value)}" for key, value in zip(keys, best.settings, strict=True))
         complain(f"Best: {settings} ({best_reason(best)} of the combinations that fit)\n")
 
 

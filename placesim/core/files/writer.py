@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
+from placesim.core.errors import UsageError
 from placesim.core.operating_system import replace_file
 
 _NEW_FILE_MODE = 0o666
@@ -125,6 +126,32 @@ class WholeFiles:
         for folder in reversed(self._folders):
             with suppress(OSError):
                 folder.rmdir()
+
+
+def unwritable(path: Path | None, error: Exception) -> UsageError:
+    """Return the error for a file that can't be written."""
+    if isinstance(error, FileNotFoundError) and path is not None and not path.parent.exists():
+        return UsageError(f"cannot write {path}: got no folder {path.parent}, expected a path in an existing folder")
+    reason = getattr(error, "strerror", None) or str(error)
+    return UsageError(f"cannot write {path}: got '{reason}', expected a writable path")
+
+
+def check_writable(path: Path, makes_folders: bool = False) -> None:
+    """Raise UsageError for an output file that can't be written."""
+    try:
+        if path.exists() and not path.is_file():
+            return  # a pipe must not be opened twice
+        with WholeFiles() as files:
+            files.open(path, makes_folders)
+            raise _WriteTrialEnd
+    except _WriteTrialEnd:
+        return
+    except (OSError, ValueError) as error:
+        raise unwritable(path, error) from error
+
+
+class _WriteTrialEnd(Exception):
+    """Ends the trial of `check_writable` before the temporary file replaces the real one."""
 
 
 def _mode_of(target: Path) -> int | None:

@@ -116,8 +116,10 @@ class EditTree:
             if path and not self.leaders[group].startswith(path) and self.leaders[group] != path[:-1]:
                 gradients.setdefault(path, {})[f"{gradient_scope(self.leaders[group])}{path}"] = None
         names = short_names([device.name for device in self.drawn.devices])
+        spelled = {path: path if self.is_by_scope else path.removesuffix("/") for path, _ in edits}
         return tuple(
-            PlanEdit(path or "*", names[device], follows[path], tuple(gradients.get(path, ()))) for path, device in edits
+            PlanEdit(spelled[path] or "*", names[device], follows[path], tuple(gradients.get(path, ())))
+            for path, device in edits
         )
 
     def edits_of(self, devices: Sequence[int]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from placesim.core.errors import PlacesimError, UsageError
-from placesim.core.files.writer import write_whole
+from placesim.core.files.writer import unwritable, write_whole
 from placesim.formats.graph_file.writing.text_edits import EditableText, UneditableText
 from placesim.formats.sources.loading import LoadedGraph, read_bytes
 from placesim.graph.node_patterns import find_matching_names, is_pattern, matcher
@@ -104,8 +104,7 @@ def _write(source: StudioSource, content: bytes) -> None:
     try:
         write_whole(Path(source.path), content)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot write {source.path}: got '{reason}', expected a writable path") from error
+        raise unwritable(Path(source.path), error) from error
     source.content = content
 
 

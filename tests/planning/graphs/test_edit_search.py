@@ -69,6 +69,7 @@ def test_a_limit_of_changes_is_kept_by_scope_and_by_node() -> None:
     assert [len(study.edits) for study in (by_scope, by_node)] == [1, 1]
     assert by_scope.value < by_node.value  # one scope is more than one node
     assert by_node.by == BY_NODE
+    assert not by_node.edits[0].path.endswith("/")
     none = plan(_branches(4), effort=QUICK, aim=BY_SCOPES._replace(changes=0))
     assert none.edits == ()
     assert none.value == none.curve[0].value
