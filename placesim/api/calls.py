@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -31,6 +31,20 @@ def api_call(function: Callable[Parameters, Found]) -> Callable[Parameters, Foun
             raise
 
     return called
+
+
+def texts(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    """Return one or several texts as a tuple. Raises UsageError for anything else."""
+    if not isinstance(given, str | Sequence):
+        raise UsageError(f"wrong {name}: got {given!r}, expected a text or a list of texts")
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def whole_number(name: str, given: int, low: int = 1) -> int:
+    """Return an integer of at least `low`. Raises UsageError for anything else."""
+    if isinstance(given, bool) or not isinstance(given, int) or given < low:
+        raise UsageError(f"wrong {name}: got {given!r}, expected a whole number of at least {low}")
+    return given
 
 
 def above_zero(name: str, given: Number) -> Number:

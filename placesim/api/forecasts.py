@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from placesim.api.calls import above_zero, api_call
+from placesim.api.calls import above_zero, api_call, texts, whole_number
 from placesim.core.errors import UsageError
 from placesim.core.process.progress import current_watcher
 from placesim.formats.sources.loading import kept_source, load, source_name
@@ -48,6 +48,8 @@ def simulate(
     from placesim.studies.time_study import study_time
 
     chosen = make_options(options)
+    if steps is not None:
+        whole_number("steps", steps)
     measurement = None if compare is None else read_measurement(os.fspath(compare))
     loaded = load(source, None, chosen)
     study = study_time(loaded, chosen, source_name(source), steps, tells_helps=True, is_traced=True, measurement=measurement)
@@ -87,6 +89,9 @@ def sweep(
     from placesim.studies.sweeping.row_simulation import SweepJob
     from placesim.studies.sweeping.sweep import SweepRun
 
+    for name, number in (("jobs", jobs), ("steps", steps), ("examples", examples)):
+        if number is not None:
+            whole_number(name, number)
     axes = make_axes(over.items())
     chosen = make_options(options)
     keys = tuple(axis.key for axis in axes)
@@ -145,16 +150,15 @@ def plan(
     chosen = make_options(options)
     if by not in (None, BY_SCOPE, BY_NODE):
         raise UsageError(f"wrong by: got {by!r}, expected '{BY_SCOPE}', '{BY_NODE}' or None")
-    if changes is not None and (isinstance(changes, bool) or not isinstance(changes, int) or changes < 0):
-        raise UsageError(f"wrong changes: got {changes!r}, expected a whole number of at least 0")
-    avoided = (without,) if isinstance(without, str) else tuple(without)
+    if changes is not None:
+        whole_number("changes", changes, 0)
+    avoided, patterns = (texts(name, given) for name, given in (("without", without), ("free", free)))
     sought = _one_of("objective", objective, PlanMeasure)
     check_method(method, objective=OBJECTIVES[sought])
     aim = Aim(sought, contiguous, explain, page, by=by, changes=changes, without=avoided)
-    effort = Effort(above_zero("seconds", seconds), evaluations, seed, above_zero("jobs", jobs), method)
+    effort = Effort(above_zero("seconds", seconds), evaluations, seed, whole_number("jobs", jobs), method)
     if evaluations is not None:
-        above_zero("evaluations", evaluations)
-    patterns = (free,) if isinstance(free, str) else tuple(free)
+        whole_number("evaluations", evaluations)
 
     loaded = load(source, None, chosen)
     with spread(effort, Connection(scheduler)) as effort:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from placesim.api.calls import api_call
+from placesim.api.calls import api_call, whole_number
 from placesim.core.errors import UsageError
 from placesim.core.process.deadlines import run_within
 from placesim.formats.sources.loading import kept_source, load, read_bytes, source_again, source_name
@@ -56,8 +56,7 @@ def explain(
     """
     from placesim.report.explain_report import explain_snapshot
 
-    if isinstance(edits, bool) or not isinstance(edits, int) or edits < 0:
-        raise UsageError(f"wrong edits: got {edits!r}, expected a number of 0 or more")
+    whole_number("edits", edits, 0)
     chosen = make_options(options)
     wish = DryRunNeed.of(cost, options, by_itself=True) if nodes else DryRunNeed.NONE
     snapshot = _snapshot(source, chosen, DryRunNeeds(costs=wish), partitioned=False)
@@ -129,7 +128,7 @@ def diff(
     peaks, times = (DryRunNeed.of(asked, sized, by_itself=True) for asked in (memory, time))
     wishes = DryRunNeeds(peaks, times, sizes=DryRunNeed.of(None, sized, by_itself=False))
     snapshots = [
-        _predicted(source, wishes) or _snapshot(source, make_options(side), wishes, name=name)
+        _predicted(source, wishes) or _snapshot(source, make_options(side), wishes, name=name, takes_prediction=True)
         for source, side, name in zip(sources, sides, names, strict=True)
     ]
     are_reports = [hasattr(source, "document") or found.live is None for source, found in zip(sources, snapshots, strict=True)]
@@ -258,6 +257,7 @@ def _snapshot(
     *,
     partitioned: bool = True,
     name: str | None = None,
+    takes_prediction: bool = False,
 ) -> Snapshot:
     """Place a graph, or take the placement of a report, and return it as a snapshot. The options do not apply to a report."""
     if hasattr(source, "snapshot"):
@@ -274,7 +274,7 @@ def _snapshot(
     if isinstance(source, str | Path) and written is None and may_be_report(source):
         written = read_bytes(source)
     name = name or _name(source)
-    read = read_snapshot(written, name, wishes)
+    read = read_snapshot(written, name, wishes, takes_prediction=takes_prediction)
     return read or open_snapshot(name, _load_again(kept, options), options, partitioned, wishes=wishes)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from placesim.api.calls import above_zero, api_call
+from placesim.api.calls import above_zero, api_call, texts, whole_number
 from placesim.formats.sources.loading import LoadedGraph, SourceGraph, load, source_name
 from placesim.machine.options import OptionValues, SimulationOptions, make_options, with_options
 
@@ -84,8 +84,9 @@ def parallelize(
     from placesim.planning.strategies.rewriting import Strategy
     from placesim.studies.rewrite_study import study_rewrite
 
-    lists = ((given,) if isinstance(given, str) else tuple(given) for given in (split, recompute, stage))
-    names, again, scopes = lists
+    names, again, scopes = (
+        texts(name, given) for name, given in (("split", split), ("recompute", recompute), ("stage", stage))
+    )
     strategy = Strategy(
         replicas,
         accumulate,
@@ -146,11 +147,13 @@ def compare_strategies(
     from placesim.studies.strategy_study import compare_strategies as compare
 
     chosen = make_options(options)
-    names, patterns = ((given,) if isinstance(given, str) else tuple(given) for given in (split, free))
-    for name, number in (("examples", examples), ("price", price), ("seconds", seconds), ("evaluations", evaluations)):
+    names, patterns = (texts(name, given) for name, given in (("split", split), ("free", free)))
+    for name, number in (("examples", examples), ("evaluations", evaluations)):
         if number is not None:
-            above_zero(name, number)
-    effort = Effort(seconds, evaluations, seed, above_zero("jobs", jobs))
+            whole_number(name, number)
+    if price is not None:
+        above_zero("price", price)
+    effort = Effort(above_zero("seconds", seconds), evaluations, seed, whole_number("jobs", jobs))
     request = StrategyRequest(effort, Aim(by=None, is_traced=page), names, patterns, examples, price, scale_batch)
     loaded = load(source, None, chosen)
     with spread(effort, Connection()) as shared:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from inspect import Parameter, cleandoc, signature
 from pathlib import Path, PurePath
@@ -181,8 +181,11 @@ class SimulationOptions:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """`shape` by name.  Raises UsageError for an invalid shape."""
         given = self.shape.items() if isinstance(self.shape, Mapping) else map(_split_shape, self.shape)
-        expected = "dimensions of 0 or more"
-        return {name: tuple(_whole_number(dim, MAX_DIM, f"shape of {name}", expected) for dim in dims) for name, dims in given}
+        expected = "dimensions of 0 or more, such as 32,3"
+        return {
+            name: tuple(_whole_number(dim, MAX_DIM, f"shape of {name}", expected) for dim in _split_dims(dims))
+            for name, dims in given
+        }
 
     @property
     def loop_counts(self) -> dict[str, int]:
@@ -343,7 +346,14 @@ def _split_shape(text: str) -> tuple[str, Sequence[Any]]:
     name, _, dims = text.rpartition("=")
     if not name:
         raise UsageError(f"wrong shape: got '{text}', expected NAME=1,2,3")
-    return name, dims.split(",") if dims else ()
+    return name, dims
+
+
+def _split_dims(given: Sequence[Any] | str) -> Sequence[Any]:
+    """Return the dimensions of a text such as `1,2,3`, or of a sequence. Anything else is a single dimension."""
+    if isinstance(given, str):
+        return given.split(",") if given else ()
+    return given if isinstance(given, Iterable) else (given,)
 
 
 def _split_counts(given: Mapping[str, int] | Sequence[str], option: str, form: str) -> Iterator[tuple[str, Any]]:

@@ -283,6 +283,8 @@ def test_what_does_not_fit_is_raised_with_what_would() -> None:
         ({"seconds": 0}, "wrong seconds: got 0, expected a number above 0"),
         ({"evaluations": -1}, "wrong evaluations: got -1"),
         ({"jobs": True}, "wrong jobs: got True"),
+        ({"jobs": 1.5}, "wrong jobs: got 1.5, expected a whole number"),
+        ({"free": 3}, "wrong free: got 3, expected a text or a list of texts"),
         ({"contiguous": True}, "got latency, expected throughput"),
         ({"gpus": 3}, "no such option: got gpus"),
     ],
@@ -290,6 +292,18 @@ def test_what_does_not_fit_is_raised_with_what_would() -> None:
 def test_a_plan_by_what_means_nothing_is_refused(values: dict[str, Any], words: str) -> None:
     with pytest.raises(placesim.UsageError, match=words):
         placesim.plan(GRAPH, **({"batch": 8, "evaluations": 5} | values))
+
+
+def test_wrong_numbers_and_shapes_are_usage_errors() -> None:
+    for steps in (0, "3"):
+        with pytest.raises(placesim.UsageError, match=f"wrong steps: got {steps!r}, expected a whole number of at least 1"):
+            placesim.simulate(GRAPH, batch=8, steps=steps)  # type: ignore[arg-type]  # as a caller may
+        with pytest.raises(placesim.UsageError, match="wrong steps"):
+            placesim.sweep(GRAPH, {"batch": [8]}, steps=steps)  # type: ignore[arg-type]  # as a caller may
+    assert placesim.memory(GRAPH, shape={"x": "8,1024"}).text() == placesim.memory(GRAPH, shape={"x": [8, 1024]}).text()  # type: ignore[dict-item]  # as on a command line
+    for shape, got in ((8, r"\[8\], expected \[\?,1024\]"), ("8x1024", "'8x1024', expected dimensions of 0 or more, such as")):
+        with pytest.raises(placesim.UsageError, match=f"wrong shape of x: got {got}"):
+            placesim.memory(GRAPH, shape={"x": shape})  # type: ignore[dict-item]  # as a caller may
 
 
 @pytest.mark.slow

@@ -244,6 +244,7 @@ def test_a_written_prediction_is_compared_with_its_graph(shell: Shell) -> None:
     assert why.startswith("  Unavailable: placeholders have unknown shapes")
     assert shell("diff", written, graph, "--batch", "64", "--no-time").code == 2
     assert shell("diff", written, written, "--no-time").code == 2
+    assert placesim.diff(written, graph, batch=64).is_same
     note = "p.json: memory is not compared. A report holds no memory.\n"
     assert shell("diff", written, graph, "--batch", "64", "--memory") == (0, "", note)
 
