@@ -42,7 +42,7 @@ def ask(
     """Return the result of `find`, which does a dry run. Unless `is_asked`, this happens only if the dry run is cheap.
 
     `flag` is the option that requests the dry run, for messages. With `raises_sizes`, a size that does not match its
-    placeholder raises UsageError, and such a feed raises RequestError.
+    placeholder, or an assumption about an unknown node or loop, raises UsageError, and such a feed raises RequestError.
     """
     costly = None if is_asked or loaded.file is None else _why_costly(loaded.file)
     if costly is not None:
@@ -51,7 +51,8 @@ def ask(
         return Knowledge(find())
     except PlacesimError as error:
         is_known_before = isinstance(error, RequestError | UsageError) and not isinstance(error, _UNKNOWN)
-        if raises_sizes and is_known_before and (options.shape or options.batch is not None):
+        is_given = options.shape or options.batch is not None or options.iterations or options.assume
+        if raises_sizes and is_known_before and is_given:
             raise
         return Knowledge(note=_why_unknown(error))
 

@@ -73,11 +73,11 @@ def study_memory(
 
 
 def find_peaks(loaded: LoadedGraph, options: SimulationOptions) -> tuple[DeviceUsage, ...]:
-    """Return the peak memory of each device without limits.
+    """Return the peak memory of each device without limits, as a memory study does.
 
     Raises an error if the dry run can't finish.
     """
-    outcome = simulate(loaded, replace(options, no_memory_limit=True), SimulationStage.WALKED, tells_memory=True)
+    outcome = search_dry_run(loaded, replace(options, no_memory_limit=True), total_peak).outcome
     if outcome.error is not None:
         raise outcome.error
     return outcome.memory

@@ -14,7 +14,7 @@ import pytest
 
 from placesim.cli import graph_arguments
 from placesim.cli.graph_arguments import open_subject
-from tests.cli.shell import ROOT, Shell
+from tests.cli.shell import ROOT, Shell, rows
 from tests.inspection.pictures import towers_text
 
 PREFIX = "/job:localhost/replica:0/task:0/device:"
@@ -226,10 +226,18 @@ def test_a_costly_walk_has_to_be_asked_for(shell: Shell, old: str, new: str, why
 
 
 def test_steps_that_fail_leave_memory_unknown(shell: Shell) -> None:
-    nodes = "[{op: VariableV2, name: v, shape: [2], dtype: float}, {op: Neg, name: n, inputs: [v]}]"
-    ended = shell("show", shell.write("v.yaml", f"nodes: {nodes}\nfetch: [n]"), "--memory")
-    said = "the steps end with FailedPreconditionError: Attempting to use uninitialized value v"
+    nodes = "[{op: Placeholder, name: x, dtype: float}, {op: MatMul, name: n, inputs: [x, x]}]"
+    graph = shell.write("v.yaml", f"nodes: {nodes}\nfetch: [n]\nfeed: {{x: [[1.0, 2.0, 3.0]]}}")
+    ended = shell("show", graph, "--memory")
+    said = "the steps end with InvalidArgumentError: Matrix size-incompatible: In[0]: [1,3], In[1]: [1,3]"
     assert (ended.code, ended.output.splitlines()[-1]) == (0, f"note\tmemory: Unavailable: {said}")
+
+
+def test_a_variable_without_initializer_has_memory_as_for_memory(shell: Shell) -> None:
+    nodes = "[{op: VariableV2, name: v, shape: [2], dtype: float}, {op: Neg, name: n, inputs: [v]}]"
+    graph = shell.write("v.yaml", f"nodes: {nodes}\nfetch: [n]")
+    peaks = [(row[0], row[3]) for row in rows(shell("memory", graph).output, "device")]
+    assert [(row[0], row[1]) for row in rows(shell("show", graph, "--memory").output, "memory")] == peaks
 
 
 def test_a_size_that_fits_nothing_is_an_error(shell: Shell) -> None:

@@ -74,3 +74,31 @@ def test_near_a_guess_it_takes_few(last: int, guess: int, most: int) -> None:
     assert find_last(limit.fits, 1, 100_000, guess) == last
     assert limit.tried[0] == guess
     assert len(limit.tried) <= most
+
+
+UNDECIDED: dict[str, Any] = {
+    "devices": {"cpu": 1, "gpu": 1},
+    "nodes": [
+        {"op": "Placeholder", "name": "p", "dtype": "bool", "shape": []},
+        {"op": "Fill", "name": "a", "inputs": [[64, 64], 1.0]},
+        {
+            "cond": {
+                "if": "p",
+                "then": {"op": "Identity", "inputs": ["a"]},
+                "else": {"op": "ConcatV2", "inputs": ["a", "a", 0]},
+            },
+            "name": "c",
+        },
+    ],
+    "fetch": ["c"],
+}
+
+
+def test_every_report_has_the_peaks_of_a_memory_study() -> None:
+    peaks = {usage.device: usage.peak for usage in placesim.memory(UNDECIDED).memory}
+    shown = {row["device"]: row["peak"] for row in placesim.show(UNDECIDED, memory=True).table("memory")}
+    assert shown == peaks
+    (finding,) = placesim.check(UNDECIDED, {"max-peak-memory": {"bytes": "20KiB", "device": "GPU"}}).findings
+    assert f"holds {peaks['/job:localhost/replica:0/task:0/device:GPU:0']} bytes" in str(finding.message)
+    with pytest.raises(placesim.UsageError, match="no such loop: got 'l' in --iterations"):
+        placesim.show(UNDECIDED, memory=True, iterations={"l": 3})
