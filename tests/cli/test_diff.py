@@ -152,6 +152,9 @@ def test_a_size_known_on_one_side_only_is_no_difference(shell: Shell) -> None:
         "GPU:0 -> GPU:1: 0 transfers (-1), 0 bytes (+0), not counting tensors of unknown size\n"
         in shell("diff", report, graph, "--b-device", "z=/gpu:0").output
     )
+    table = shell("diff", report, graph, "--b-device", "z=/gpu:0", "--format", "csv", "--table", "transfers").output
+    assert "src,dst,before.count,before.bytes,before.unknown,after.count,after.bytes,after.unknown\n" in table
+    assert f"{LOCAL}GPU:0,{LOCAL}GPU:1,1,0,1,0,0,0\n" in table
 
 
 @pytest.mark.parametrize(

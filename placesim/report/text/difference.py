@@ -200,7 +200,11 @@ def difference_document(difference: Difference) -> dict[str, Any]:
 
 TABLES = (
     TableSpec("nodes", ("nodes",), ("change", "node", "before", "after")),
-    TableSpec("transfers", ("transfers",), ("src", "dst", "before.count", "before.bytes", "after.count", "after.bytes")),
+    TableSpec(
+        "transfers",
+        ("transfers",),
+        (*("src", "dst"), *(f"{side}.{part}" for side in ("before", "after") for part in ("count", "bytes", "unknown"))),
+    ),
     TableSpec("memory", ("memory",), PeakChange._fields),
     TableSpec(
         "time",
