@@ -74,7 +74,7 @@ def repository(tmp_path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.posix("bash")
 def test_the_action_annotates_what_its_globs_match(repository: Path) -> None:
-    ended = run_step(repository, "models/**/*.yaml\n\n*b.yaml\n", "guard.yaml", "--gpu '1' --soft-placement")
+    ended = run_step(repository, "models/**\n\n*b.yaml\n", "guard.yaml", "--gpu '1' --soft-placement")
     assert ended.code == 2
     start, *_, end = [line for line in ended.output.splitlines() if re.search(r"[0-9a-f]{32}", line)]
     assert end == f"::{start.removeprefix('::stop-commands::')}::"

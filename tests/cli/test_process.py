@@ -303,7 +303,10 @@ def test_an_error_on_a_terminal() -> None:
 
 
 def test_devices_starts_without_what_others_need() -> None:
-    code = "import sys; from placesim.cli import main; main(['devices', '--gpu', '2']); print(*sys.modules)"
+    code = (
+        "import sys; before = set(sys.modules); from placesim.cli import main; main(['devices', '--gpu', '2'])\n"
+        "print(*set(sys.modules) - before)"
+    )
     modules = run_process((sys.executable, "-c", code), check=True).output.splitlines()[-1].split()
     assert "placesim" in modules
     assert not {"numpy", "yaml", "rich", "scipy", "json"} & set(modules)

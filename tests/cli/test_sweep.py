@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import numpy as np
 import pytest
 
 from placesim.cli import main
+from placesim.cli.progress import TerminalProgress
 from placesim.core.errors import UsageError
+from placesim.core.process import interrupts
 from placesim.studies.sweeping import processes
 from placesim.studies.sweeping.axes import make_axes
 from placesim.studies.sweeping.row_dependencies import identity_of
@@ -520,7 +523,10 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_prints_the_rows_so_far(tmp_path: Path) -> None:
+def test_ctrl_c_prints_the_rows_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # as on a busy machine: what is left to do after an interrupt takes longer than the time in which others must end
+    monkeypatch.setattr(interrupts, "GRACE_SECONDS", 0.001)
+    monkeypatch.setattr(TerminalProgress, "clear", lambda self: time.sleep(0.2))
     (tmp_path / "g.yaml").write_text(GRAPH)
     with start_warm("sweep", str(tmp_path / "g.yaml"), "--batch", "1..5000", "--jobs", "1") as process:
         printed = read_until(process, b"\n").decode()

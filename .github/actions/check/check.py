@@ -13,14 +13,19 @@ from pathlib import Path
 
 
 def find_graphs(patterns: str) -> list[str]:
-    """The files that globs match, one glob a line, each file once; exits where a glob matches none."""
+    """The files and SavedModels that globs match, one glob a line, each once; exits where a glob matches none."""
     found: dict[str, None] = {}
     for pattern in filter(None, map(str.strip, patterns.splitlines())):
-        matched = sorted(glob.glob(pattern, recursive=True))
+        matched = sorted(filter(is_graph, glob.glob(pattern, recursive=True)))
         if not matched:
             sys.exit(f"no graph matches {pattern!r}")
         found |= dict.fromkeys(f"./{path}" if path.startswith("-") else path for path in matched)
     return list(found)
+
+
+def is_graph(path: str) -> bool:
+    """Whether a path may be a graph: `**` also matches folders, which are graphs only as SavedModels."""
+    return not os.path.isdir(path) or any(os.path.exists(os.path.join(path, f"saved_model.{kind}")) for kind in ("pb", "pbtxt"))
 
 
 def main() -> int:

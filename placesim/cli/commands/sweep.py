@@ -322,8 +322,9 @@ def _run(run: SweepRun, processes: ProcessCount, output: _RowOutput) -> None:
     from placesim.cli.output import tell
     from placesim.cli.progress import TerminalProgress
     from placesim.core.errors import UnavailableError
+    from placesim.core.process.interrupts import InterruptGrace
 
-    with TerminalProgress() as progress:
+    with TerminalProgress() as progress, InterruptGrace():
         try:
             if output.is_stream:
                 _write_lines(run, _watched(run, processes, output, progress), output.columns)
