@@ -5,6 +5,7 @@ Functions import their large modules when called, so that `import placesim` is f
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
@@ -20,6 +21,8 @@ from placesim.studies.snapshots import (
     DryRunNeeds,
     check_sides,
     may_be_report,
+    name_lacks,
+    name_missing,
     open_snapshot,
     prediction_snapshot,
     read_snapshot,
@@ -107,7 +110,8 @@ def diff(
     A result of `plan` means its graph with the plan's devices. A result of `simulate` has only step times. Without `after`, the
     graph is compared with itself under other options. `before_options` and `after_options` apply to one side, and override
     `options`. `memory` and `time` say whether to compare memory peaks and step times; None compares them only if that is cheap.
-    With `page`, the steps of both graphs are simulated, and the report has an HTML page, which a notebook shows.
+    A UserWarning says why a requested part is not compared. With `page`, the steps of both graphs are simulated, and the report
+    has an HTML page, which a notebook shows.
 
     Raises UsageError if there is nothing to compare, or if a page is wanted and a side has no steps. Also raises an error if a
     graph or an option is wrong.
@@ -134,6 +138,8 @@ def diff(
     are_reports = [hasattr(source, "document") or found.live is None for source, found in zip(sources, snapshots, strict=True)]
     check_sides(zip(names, are_reports, (before_options or (), after_options or ()), strict=True), has_page=page)
     labels = [side_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
+    for sentence in name_missing(snapshots, labels, memory, time):
+        warnings.warn(sentence, stacklevel=3)
     shown = _comparison(sources, sides, labels, names) if page else None
     return DiffReport(compare(*snapshots), labels[0], labels[1], shown)
 
@@ -261,7 +267,7 @@ def _snapshot(
 ) -> Snapshot:
     """Place a graph, or take the placement of a report, and return it as a snapshot. The options do not apply to a report."""
     if hasattr(source, "snapshot"):
-        found: Snapshot = source.snapshot()
+        found: Snapshot = name_lacks(source.snapshot(), wishes)
         needed = [what for what, wish in wishes._asdict().items() if wish is DryRunNeed.NEEDED]
         if needed:
             raise UsageError(f"a report holds no {needed[0]}: got a report, expected the graph")

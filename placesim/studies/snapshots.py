@@ -5,7 +5,7 @@ If requested, a snapshot also has results of a dry run. Large modules are import
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum, auto
 from pathlib import Path
@@ -99,7 +99,7 @@ def read_snapshot(
 
     found = read_baseline(data, name)
     if found is not None:
-        return replace(found, memory_note=_lacks("memory", wishes.memory), time_note=_lacks("times", wishes.time))
+        return name_lacks(found, wishes)
     if b'"critical_path"' not in data and b'"step"' not in data:
         return None
     from placesim.inspection.predicted_step import read_prediction
@@ -114,17 +114,26 @@ def prediction_snapshot(name: str, step: PredictedStep, wishes: DryRunNeeds) -> 
     """Return a predicted step as a snapshot without a placement; without the step, too, if no times are wanted."""
     from placesim.inspection.snapshot import Snapshot
 
-    return Snapshot(
-        name,
-        step=None if wishes.time is DryRunNeed.NONE else step,
-        holds_placement=False,
-        memory_note=_lacks("memory", wishes.memory),
+    return name_lacks(Snapshot(name, step=None if wishes.time is DryRunNeed.NONE else step, holds_placement=False), wishes)
+
+
+def name_lacks(report: Snapshot, wishes: DryRunNeeds) -> Snapshot:
+    """Return the snapshot of a report, with notes about the wanted parts that it does not hold."""
+    lacks_memory = wishes.memory is not DryRunNeed.NONE and not report.memory
+    lacks_time = wishes.time is not DryRunNeed.NONE and report.step is None
+    return replace(
+        report,
+        memory_note="A report holds no memory." if lacks_memory else "",
+        time_note="A report holds no times." if lacks_time else "",
     )
 
 
-def _lacks(what: str, wish: DryRunNeed) -> str:
-    """Return a sentence about what a report does not hold; empty if it is not wanted."""
-    return "" if wish is DryRunNeed.NONE else f"A report holds no {what}."
+def name_missing(snapshots: Iterable[Snapshot], labels: Iterable[str], memory: bool | None, time: bool | None) -> Iterator[str]:
+    """Yield a sentence for each requested part that a side of a comparison lacks."""
+    for snapshot, label in zip(snapshots, labels, strict=True):
+        for asked, what, note in ((memory, "memory", snapshot.memory_note), (time, "time", snapshot.time_note)):
+            if asked and note:
+                yield f"{label}: {what} is not compared. {note}"
 
 
 def check_sides(sides: Iterable[tuple[str, bool, Collection[str]]], *, has_page: bool) -> None:

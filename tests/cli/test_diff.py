@@ -302,6 +302,15 @@ def test_a_damaged_prediction_is_refused_at_its_place(
     assert ended.complaint == f"GraphFileError: p.json:1:1: not a prediction from `simulate --format json`: {message}\n"
 
 
+def test_parts_that_python_callers_ask_for_and_do_not_get_are_named() -> None:
+    graph = {"devices": {"cpu": 1}, "nodes": [{"op": "NoOp", "name": "n"}]}
+    with pytest.warns(UserWarning, match="<mapping>: memory is not compared. A report holds no memory.") as caught:
+        placesim.diff(placesim.place(graph), graph, memory=True)
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="time is not compared. A report holds no times."):
+        placesim.diff(graph, placesim.place(graph), time=True)
+
+
 def test_times_that_are_asked_for_and_not_known_are_said_to_be(shell: Shell) -> None:
     graph = shell.write("g.yaml", PRODUCT)
     assert shell("diff", graph, graph) == (0, "", "")

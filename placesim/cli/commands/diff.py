@@ -124,7 +124,7 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
     from placesim.cli.progress import show_stages
     from placesim.inspection.difference import compare
     from placesim.report.text.difference import side_label
-    from placesim.studies.snapshots import DryRunNeed, DryRunNeeds, check_sides
+    from placesim.studies.snapshots import DryRunNeed, DryRunNeeds, check_sides, name_missing
 
     target = take_target(FORMS, values)
     sides = [_values_of(side, values) for side in ("a", "b")]
@@ -151,10 +151,8 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
         difference = compare(before, after)
     labels = [side_label(name, *pair) for name, pair in zip(names, (sides, sides[::-1]), strict=True)]
     write_target(FORMS, target, difference, labels)
-    for snapshot, label in zip((before, after), labels, strict=True):
-        for asked, what, note in ((memory, "memory", snapshot.memory_note), (time, "time", snapshot.time_note)):
-            if asked and note:
-                complain(f"{escape_line(label)}: {what} is not compared. {note}\n")
+    for sentence in name_missing((before, after), map(escape_line, labels), memory, time):
+        complain(f"{sentence}\n")
     if html is not None:
         _write_page(names, sides, labels, html)
     return 1 if difference else 0
