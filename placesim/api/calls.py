@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from numbers import Integral, Real
 from typing import ParamSpec, TypeVar
 
 from placesim.core.errors import PlacesimError, UsageError
@@ -41,14 +42,14 @@ def texts(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def whole_number(name: str, given: int, low: int = 1) -> int:
-    """Return an integer of at least `low`. Raises UsageError for anything else."""
-    if isinstance(given, bool) or not isinstance(given, int) or given < low:
+    """Return an integer of at least `low`, which may be numpy's. Raises UsageError for anything else."""
+    if isinstance(given, bool) or not isinstance(given, Integral) or given < low:
         raise UsageError(f"wrong {name}: got {given!r}, expected a whole number of at least {low}")
-    return given
+    return int(given)
 
 
 def above_zero(name: str, given: Number) -> Number:
     """Return a number above 0. Raises UsageError for anything else."""
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < float("inf"):
+    if isinstance(given, bool) or not isinstance(given, Real) or not 0 < given < float("inf"):
         raise UsageError(f"wrong {name}: got {given!r}, expected a number above 0")
     return given

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import placesim
@@ -292,6 +293,12 @@ def test_what_does_not_fit_is_raised_with_what_would() -> None:
 def test_a_plan_by_what_means_nothing_is_refused(values: dict[str, Any], words: str) -> None:
     with pytest.raises(placesim.UsageError, match=words):
         placesim.plan(GRAPH, **({"batch": 8, "evaluations": 5} | values))
+
+
+def test_numbers_may_be_those_of_numpy() -> None:
+    plain = placesim.plan(GRAPH, batch=8, evaluations=5, jobs=1, changes=1)
+    found = placesim.plan(GRAPH, batch=8, evaluations=np.int64(5), jobs=np.int32(1), changes=np.int64(1), seconds=np.float32(9))
+    assert found.document() == plain.document()
 
 
 def test_wrong_numbers_and_shapes_are_usage_errors() -> None:

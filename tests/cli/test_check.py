@@ -44,7 +44,7 @@ def test_a_policy_file(shell: Shell) -> None:
     assert ended.code == 1
     assert ended.output.splitlines() == [
         LINE,
-        "g.yaml:3:5: max-transfers: 1 transfers, limit 0; largest: m:0 to CPU:0 (4 bytes, g.yaml:3:5); "
+        "g.yaml:3:5: max-transfers: 1 transfer, limit 0; largest: m:0 to CPU:0 (4 bytes, g.yaml:3:5); "
         "the rule `baseline` names new ones",
     ]
 

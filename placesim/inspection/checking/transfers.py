@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from placesim.core.errors import Location
 from placesim.core.styled_text import StyledText, device, fill_template, join_texts, place
@@ -55,15 +55,18 @@ def _described(subject: Subject, row: TransferRow) -> StyledText:
     return fill_template("{} to {} ({}{})", tensor_text(row), short_device(row.dst), size, at)
 
 
+def _count(rows: Sequence[TransferRow]) -> str:
+    return f"{len(rows)} transfer" + "s" * (len(rows) > 1)
+
+
 def transfer_count(subject: Subject, values: Values) -> Iterator[Breach]:
     """Yield a violation if there are more than `count` transfers, optionally only from `from` to `to`."""
     rows = _chosen(subject, values)
     if len(rows) > values["count"]:
-        sentence = "{} transfers{}, limit {}; largest: {}; the rule `baseline` names new ones"
+        sentence = "{}{}, limit {}; largest: {}; the rule `baseline` names new ones"
         named = name_transfers(subject, rows)
-        yield Breach(
-            place_of_largest(subject, rows), fill_template(sentence, len(rows), _where(values), values["count"], named)
-        )
+        told = (_count(rows), _where(values), values["count"], named)
+        yield Breach(place_of_largest(subject, rows), fill_template(sentence, *told))
 
 
 def transfer_bytes(subject: Subject, values: Values) -> Iterator[Breach]:
@@ -80,11 +83,10 @@ def transfer_bytes(subject: Subject, values: Values) -> Iterator[Breach]:
         told = (total, _where(values), noted, values["bytes"], name_transfers(subject, rows))
         yield Breach(place_of_largest(subject, rows), fill_template(sentence, *told))
     elif unknown and values["unknown"] is None:
-        number = f"{len(unknown)} transfer" + "s" * (len(unknown) > 1)
         why = subject.snapshot.size_note.removeprefix("Unavailable: ") or "No dry run has found them."
         sentence = "{}{} of unknown size: {}. {} `unknown: BYTES` counts such a tensor as that many bytes"
         named = name_transfers(subject, unknown)
-        yield Breach(place_of_largest(subject, unknown), fill_template(sentence, number, _where(values), named, why))
+        yield Breach(place_of_largest(subject, unknown), fill_template(sentence, _count(unknown), _where(values), named, why))
 
 
 RULES = (
