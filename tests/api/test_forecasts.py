@@ -297,7 +297,8 @@ def test_a_plan_by_what_means_nothing_is_refused(values: dict[str, Any], words: 
 
 def test_numbers_may_be_those_of_numpy() -> None:
     plain = placesim.plan(GRAPH, batch=8, evaluations=5, jobs=1, changes=1)
-    found = placesim.plan(GRAPH, batch=8, evaluations=np.int64(5), jobs=np.int32(1), changes=np.int64(1), seconds=np.float32(9))
+    given: dict[str, Any] = {"evaluations": np.int64(5), "jobs": np.int32(1), "changes": np.int64(1), "seconds": np.float32(9)}
+    found = placesim.plan(GRAPH, batch=8, **given)
     assert found.document() == plain.document()
 
 
