@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 
 import placesim
 from placesim.report.pictures.sweep_page import sweep_page
-from tests.report.conftest import Browser
+from tests.report.conftest import Browser, wait
 from tests.report.test_sweep_page import sweep
 
 GRAPH: dict[str, Any] = {
@@ -26,6 +26,8 @@ GRAPH: dict[str, Any] = {
 
 def violations(page: Page, *rules: str, inside: str | None = None) -> list[str]:
     """What breaks these rules of axe-core, or any rule, in the page or an element that a selector finds."""
+    # what scrolls becomes focusable when its size is known, which is after the first frame
+    page.evaluate("new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))")
     axe = Axe("0") if page.evaluate("'axe' in window") else Axe()  # a page that has axe-core needs no second one
     options = {"resultTypes": ["violations"], **({"runOnly": rules} if rules else {})}
     found = axe.run(page, inside, options).response["violations"]
@@ -53,6 +55,15 @@ def test_axe_finds_nothing(browser: Browser, kind: str) -> None:
     if page.query_selector("#help"):
         page.keyboard.press("?")
         assert violations(page, inside="dialog[open]") == []
+
+
+def test_a_table_is_reached_by_tab_while_it_is_too_wide(browser: Browser) -> None:
+    text = page_of("memory")
+    assert text is not None
+    page = browser.open(text)
+    for width, is_reached in (("0", False), ("9000px", True), ("0", False)):
+        page.evaluate("width => { document.querySelector('.scroll > table').style.minWidth = width; }", width)
+        wait(page, f"(document.querySelector('.scroll').tabIndex === 0) === {str(is_reached).lower()}")
 
 
 def test_axe_would_find_it(browser: Browser) -> None:

@@ -34,7 +34,8 @@ function actionLink(text, act, href = "#") {
 /** A table that scrolls sideways where it has no room; only then Tab reaches it. */
 function scrolling(table) {
   const found = make("div", { class: "scroll" }, table);
-  new ResizeObserver(() => (found.scrollWidth > found.clientWidth ? (found.tabIndex = 0) : found.removeAttribute("tabindex"))).observe(found);
+  const observer = new ResizeObserver(() => (found.scrollWidth > found.clientWidth ? (found.tabIndex = 0) : found.removeAttribute("tabindex")));
+  for (const sized of [found, table]) observer.observe(sized);
   return found;
 }
 
