@@ -98,6 +98,9 @@ def test_what_is_not_placed_runs_whole_on_its_calls_device(node: dict[str, Any])
     (body,) = (body for body in found.bodies if body.function == "f")
     assert body.how is Instantiation.SINGLE_DEVICE
     assert set(devices(found, found.bodies.index(body)).values()) == {"2"}
+    assert body.placement is not None
+    groups = body.placement.groups
+    assert {groups.candidates(number).candidates for number in range(len(groups.constraints))} == {(body.placement.devices[0],)}
 
 
 def test_a_run_logs_only_what_is_placed() -> None:
