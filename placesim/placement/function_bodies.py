@@ -94,7 +94,6 @@ def _on_one_device(graph: Graph, name: str, devices: DeviceSet, soft: bool) -> P
     device, order = devices.by_name[name], graph.runtime_order()
     groups = ColocationGraph(graph, order, devices, soft)
     held = Constraints(device.spec, device.spec, ANY, ((device.type, 0),))
-    held.candidates = (device,)
     groups.constraints = [held] * len(graph)
     choices = bytearray([DeviceChoice.ASSIGNED]) * len(graph)
     return Placement(graph, devices, order, [device] * len(graph), list(order), choices, groups, Reasons(groups), is_body=True)
