@@ -119,16 +119,15 @@ class StepCosts:
         passed = passed_to_pool(step) if has_pool else frozenset()
         for number, execution in enumerate(step):
             site, cost = execution.site, found[number]
-            if site is None or cost.resource == NOWHERE:
+            if site is None:
                 continue
             place = places[site.program.state.device.name]
             profile = place.host.profile
             if profile is None or cost.resource != place.cores:
                 continue
             predicted = cost.predicted
-            if (
-                has_pool and not execution.is_called and not self._starts_by_arrival(site.program)
-            ):  # else this is part of the kernel's cost
+            # else this is part of the kernel's cost
+            if has_pool and not execution.is_called and not self._starts_by_arrival(site.program):
                 predicted = _later(predicted, profile.seconds["dataflow"] - profile.seconds["dispatch"])
             if number in passed:
                 predicted = _later(predicted, profile.seconds["handed"], 1 + profile.spreads.get("handed", 0.0))

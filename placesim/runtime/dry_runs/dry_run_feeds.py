@@ -175,7 +175,7 @@ def loop_frames(graph: Graph, added: Iterable[NodeDef] = ()) -> list[str]:
     nodes: Iterable[Node | NodeDef] = chain(graph.nodes, added, *(function.nodes for function in graph.functions.values()))
     for node in nodes:
         if node.op in ENTERS:
-            found[str(node.attrs.get("frame_name", ""))] = None
+            found[str(node.attrs["frame_name"])] = None
         elif node.op in LOOPS:
             found[node.name] = None
     return list(found)

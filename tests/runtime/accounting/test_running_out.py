@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import placesim
-from placesim.core.dtypes import BFLOAT16, BOOL, COMPLEX64, DOUBLE, FLOAT, INT64, STRING, UINT8, DataType
+from placesim.core.dtypes import BFLOAT16, BOOL, COMPLEX64, DOUBLE, DTYPES, FLOAT, INT64, STRING, UINT8, DataType
 from placesim.core.errors import InvalidArgumentError, OpError, ResourceExhaustedError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.session_steps import Fetch, GraphStep
@@ -355,6 +355,8 @@ def test_a_device_too_small_for_anything(memory: str) -> None:
         (BOOL, np.True_, "bool_val: true"),
         (COMPLEX64, np.complex64(1 + 2.5j), "scomplex_val: 1\nscomplex_val: 2.5"),
         (BFLOAT16, BFLOAT16.numpy.type(1.5), "half_val: 16320"),
+        (DTYPES["float8_e4m3fn"], DTYPES["float8_e4m3fn"].numpy.type(1.5), 'float8_val: "<"'),
+        (DTYPES["float8_e5m2"], DTYPES["float8_e5m2"].numpy.type(-0.125), 'float8_val: "\\260"'),
         (STRING, "a\n\"'é".encode(), 'string_val: "a\\n\\"\\\'\\303\\251"'),
     ],
     ids=lambda value: value.name if isinstance(value, DataType) else "",
