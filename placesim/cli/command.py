@@ -66,11 +66,19 @@ def own_options() -> tuple[str, ...]:
     return () if context is None else tuple(word for param in context.command.get_params(context) for word in param.opts)
 
 
-def typed_options() -> list[Option]:
-    """Return the running command's own options that are on its command line, not those with a default of the user."""
+def typed_options() -> dict[str, Option]:
+    """Return the running command's own options that are on its command line, not those with a default of the user, by word.
+
+    The word of a flag that is off is that of `--no-soft-placement`, for example.
+    """
     context = click.get_current_context()
-    options = (parameter for parameter in context.command.params if isinstance(parameter, Option) and parameter.expose_value)
-    return [option for option in options if context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE]
+    found: dict[str, Option] = {}
+    for option in context.command.params:
+        is_typed = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if is_typed and isinstance(option, Option) and option.expose_value:
+            is_off = option.is_flag and not context.params.get(option.name or "")
+            found[(option.secondary_opts if is_off else option.opts)[0]] = option
+    return found
 
 
 def same_setting(name: str, argument: str) -> str:
@@ -82,14 +90,14 @@ def same_setting(name: str, argument: str) -> str:
     if current_settings().script_arguments:
         return ""
     words = ["placesim", name, argument]
-    for parameter in typed_options():
-        value: Any = context.params.get(parameter.name or "")
-        if parameter.group in _SETTING:
-            if parameter.is_flag:
-                words.append((parameter.opts if value else parameter.secondary_opts)[0])
+    for word, option in typed_options().items():
+        value: Any = context.params.get(option.name or "")
+        if option.group in _SETTING:
+            if option.is_flag:
+                words.append(word)
             else:
-                for one in value if parameter.multiple else (value,):
-                    words += [parameter.opts[0], str(one)]
+                for one in value if option.multiple else (value,):
+                    words += [word, str(one)]
     import shlex
 
     return shlex.join(words)

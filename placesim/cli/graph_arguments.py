@@ -117,7 +117,7 @@ def open_subject(
         read = read_snapshot(written, name, wishes, takes_prediction=takes_prediction)
         if read is not None:
             if not takes_prediction:  # `diff` places its other side with the options
-                tell_needless((MACHINE, SOURCE, SIZES, PLACEMENT), f"on the report {escape_line(name)}")
+                tell_needless((MACHINE, SOURCE, SIZES, PLACEMENT, "cost"), f"on the report {escape_line(name)}")
             return read
         loaded = load(graph, None, options) if data is None else load(source_again(data), name, options)
         return open_snapshot(name, loaded, options, partitioned, wishes=wishes)

@@ -49,9 +49,10 @@ def tell(text: str) -> None:
         write_complaint(escape(text))
 
 
-def tell_needless(groups: Collection[str], where: str) -> None:
-    """Print a note about the options of these groups on the command line: they have no effect there."""
-    words = [option.opts[0] for option in typed_options() if option.group in groups and option.name != "timeout"]
+def tell_needless(chosen: Collection[str], where: str) -> None:
+    """Print a note about the options on the command line with these names or in these groups: they have no effect there."""
+    typed = ((word, option) for word, option in typed_options().items() if option.name != "timeout")
+    words = [word for word, option in typed if option.group in chosen or option.name in chosen]
     if words:
         complain(f"Note: {', '.join(words)} {'has' if len(words) == 1 else 'have'} no effect {where}\n")
 

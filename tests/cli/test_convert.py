@@ -141,9 +141,12 @@ def test_options_that_change_nothing_are_named(shell: Shell) -> None:
     note = "Note: --gpu, --soft-placement have no effect without --placed or --partitioned\n"
     assert note in shell("convert", TOWERS, "-", "--gpu", "1", "--soft-placement", "--timeout", "60").complaint
     assert "Note" not in shell("convert", TOWERS, "-", "--placed", "--gpu", "4", "--device", "AddN=/gpu:0").complaint
+    assert "Note: --cost has no effect without a NODE\n" in shell("explain", TOWERS, "--gpu", "4", "--cost").complaint
     report = shell.write("r.json", shell("place", TOWERS, "--gpu", "4", "--format", "json").output)
     for command in ("explain", "check", "show"):
         assert "Note: --gpu has no effect on the report r.json\n" in shell(command, report, "--gpu", "1").complaint
+    said = shell("explain", report, "AddN", "--cost", "--no-soft-placement").complaint
+    assert "Note: --no-soft-placement, --cost have no effect on the report r.json\n" in said
 
 
 def test_a_file_for_each_device(shell: Shell) -> None:

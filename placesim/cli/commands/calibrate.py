@@ -53,7 +53,7 @@ def calibrate_command(graph: str | None, output: str | None, quick: bool, source
     """
     from placesim.cli.output import complain, write, write_files
 
-    needless = [option.opts[0] for option in typed_options() if option.name not in ("source", "quick", "output")]
+    needless = [word for word, option in typed_options().items() if option.name not in ("source", "quick", "output")]
     if (graph is None) != (source is None) or (source is None and needless) or (source is not None and quick):
         got = "--from with --quick" if quick and source else "--from without GRAPH" if graph is None and source else "no --from"
         raise UsageError(

@@ -145,7 +145,7 @@ def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, 
         before, after = (
             open_subject(name, side, wishes=wishes, takes_prediction=True) for name, side in zip(names, sides, strict=True)
         )
-        own = [[option.opts[0] for option in typed_options() if f"{option.name}".startswith(f"{side}_")] for side in ("a", "b")]
+        own = [[word for word, option in typed_options().items() if f"{option.name}".startswith(f"{side}_")] for side in "ab"]
         are_reports = [snapshot.live is None for snapshot in (before, after)]
         check_sides(zip(names, are_reports, own, strict=True), has_page=html is not None)
         difference = compare(before, after)

@@ -71,12 +71,15 @@ def explain_command(graph: str, nodes: tuple[str, ...], edits: int, cost: bool |
       placesim explain model.yaml conv1 --batch 64 --format json | jq .nodes[0].cost
     """
     from placesim.cli.graph_arguments import open_subject
+    from placesim.cli.output import tell_needless
     from placesim.cli.progress import show_stages
     from placesim.core.process.deadlines import run_within
     from placesim.report.explain_report import explain_snapshot
     from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 
     target = take_target(FORMS, values)
+    if not nodes:
+        tell_needless(("cost",), "without a NODE")
     wish = DryRunNeed.of(cost, values, by_itself=True) if nodes else DryRunNeed.NONE
     snapshot = open_subject(graph, given(values), partitioned=False, wishes=DryRunNeeds(costs=wish))
     with show_stages("explaining"):

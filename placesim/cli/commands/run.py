@@ -235,9 +235,9 @@ def _check_nothing_executed(values: Mapping[str, Any], **files: str | None) -> N
 
 def _check_without_cluster() -> None:
     """Raise UsageError for an option that needs a cluster."""
-    for param in typed_options():
-        if param.name != "engine" and param.group == CLUSTER:
-            raise UsageError(f"{param.opts[0]} without a cluster: expected --engine {ENGINES[1]} as well")
+    for word, option in typed_options().items():
+        if option.name != "engine" and option.group == CLUSTER:
+            raise UsageError(f"{word} without a cluster: expected --engine {ENGINES[1]} as well")
 
 
 def _sessions_on(connection: Connection, performance: str | None) -> AbstractContextManager[Callable[..., GraphSession]]:
