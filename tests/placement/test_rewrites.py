@@ -9,6 +9,7 @@ import pytest
 
 from placesim.core.errors import OutOfRangeError
 from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
+from placesim.ops.attributes import Shape
 from placesim.placement.function_bodies import body_node
 from placesim.placement.rewrites import rewrite
 
@@ -46,6 +47,12 @@ def test_an_accumulation_becomes_a_temporary_variable() -> None:
         f"{i}6: AssignAdd({i}4, a)",
         f"sum: DestroyTemporaryVariable({i}4, ^{i}5, ^{i}6)",
     ]
+
+
+def test_the_temporary_variable_is_empty_until_its_first_value() -> None:
+    total = op("sum", "AccumulateNV2", "a", "a", N=2, shape=[2], **FLOAT)
+    graph = rewrite(graph_file_from_mapping({"raw": True, "nodes": [A, total]}).graph)
+    assert [node.attrs["shape"] for node in graph.nodes if node.op == "TemporaryVariable"] == [Shape((0,))]
 
 
 @pytest.mark.parametrize(
