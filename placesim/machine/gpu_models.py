@@ -196,11 +196,6 @@ def find_gpu_model(name: str) -> GpuModel:
     return found
 
 
-def has_own_figures(model: GpuModel) -> bool:
-    """Whether a model has other figures than the list of models."""
-    return GPU_MODELS.get(model.name) != model
-
-
 def near_models(name: Any) -> str:
     """Return a text such as `; did you mean 'Tesla P4' or 'Tesla P40'?` with at most four similar models, or an empty text.
 

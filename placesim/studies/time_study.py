@@ -22,7 +22,7 @@ from placesim.runtime.dry_runs.dry_run_feeds import check_batch
 from placesim.runtime.recording.lifetimes import lifetimes
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
 from placesim.studies.dry_run import DryRun, check_execution_options, run_dry, search_dry_run, with_few_repeats
-from placesim.studies.simulation.settings import build_steps, session_config, unused_figures
+from placesim.studies.simulation.settings import build_steps, session_config
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 
 if TYPE_CHECKING:
@@ -151,8 +151,7 @@ class _StepDryRuns:
         study = study_steps(name, recorded, machine, memory, error, tells_helps=tells_helps, is_traced=is_traced)
         said = walked.guesses.sentences()
         compared = None if measurement is None else compare_step(study, recorded[-1].steady, measurement)
-        unused = unused_figures(self._options, walked.outcome.devices)
-        return replace(study, assumptions=(*study.assumptions, *unused, *said), value_assumptions=said, comparison=compared)
+        return replace(study, assumptions=(*study.assumptions, *said), value_assumptions=said, comparison=compared)
 
     def steps(self, walked: DryRun) -> DryRunSteps:
         """Return the machine, and the steps with their steady-state executions."""

@@ -75,16 +75,6 @@ def test_a_profile_that_is_wrong_is_refused_with_its_place(shell: Shell) -> None
     assert f"unsupported profile version: got version 7, expected {PROFILE_VERSION}" in ended.complaint
 
 
-def test_figures_of_another_gpu_model_are_named(shell: Shell) -> None:
-    graph = shell.write("g.yaml", GRAPH)
-    profile = shell.write("p.yaml", "devices:\n  gpu: {model: {name: Tesla V100-SXM2-16GB, flops: 1e13, bandwidth: 8e11}}\n")
-    words = "the profile's figures of a Tesla V100-SXM2-16GB are not used: the machine has "
-    for options, has in ((["--gpu", "1"], "GPUs of the model Tesla K40c"), (["--gpu", "0", "--soft-placement"], "no GPU")):
-        assert f"{words}{has}\n" in shell("simulate", graph, *options, "--profile", profile).output
-    used = shell("simulate", graph, "--gpu", "1", "--gpu-model", "Tesla V100-SXM2-16GB", "--profile", profile)
-    assert (used.code, "not used" in used.output) == (0, False)
-
-
 def test_a_profile_that_is_not_there_is_named(shell: Shell) -> None:
     ended = shell("simulate", shell.write("g.yaml", GRAPH), "--profile", "nowhere.yaml")
     assert ended.code == 2

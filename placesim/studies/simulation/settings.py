@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from placesim.core.releases import Release
 from placesim.formats.sources.loading import LoadedGraph, memory_limit, read_bytes
 from placesim.machine.gpu_memory import GpuLogLine, GpuProcess
-from placesim.machine.gpu_models import find_gpu_model, has_own_figures
+from placesim.machine.gpu_models import find_gpu_model
 from placesim.machine.inventory import Device, TaskInventory
 from placesim.machine.links import NO_LINKS, MachineLinks, merge_links
 from placesim.machine.options import MACHINE, SimulationOptions
@@ -124,17 +124,6 @@ def build_machine_settings(file: GraphFile | None, options: SimulationOptions) -
 
         check_given(links.given, tasks)
     return MachineSettings(tasks, links)
-
-
-def unused_figures(options: SimulationOptions, devices: Sequence[Device]) -> Iterator[str]:
-    """Yield a sentence for each GPU model of a profile that no GPU of the machine has."""
-    models = dict.fromkeys(device.gpu.model.name for device in devices if device.gpu)
-    for profile in options.profiles:
-        for known in _read_inventory(profile, is_profile=True)[0]:
-            name = known.gpu_model.name
-            if has_own_figures(known.gpu_model) and name not in models:
-                has = f"GPUs of the model {', '.join(models)}" if models else "no GPU"
-                yield f"the profile's figures of a {name} are not used: the machine has {has}"
 
 
 def with_machine(file: GraphFile, options: SimulationOptions) -> GraphFile:

@@ -14,7 +14,7 @@ from placesim.formats.graph_file.sections.steps import StepReader
 from placesim.formats.problems import FileProblems, InvalidValue, own_position, value_position
 from placesim.graph.graph import Graph, split_tensor_name
 from placesim.graph.session_steps import Feed, FileFeed
-from placesim.machine.gpu_models import has_own_figures
+from placesim.machine.gpu_models import GPU_MODELS
 from placesim.machine.inventory import TaskInventory
 from placesim.machine.links import NO_LINKS, LinkEntry, MachineLinks
 
@@ -35,7 +35,7 @@ def read_inventory(
         problems.add(own_position(tree), "no devices: expected the key 'devices'")
     problems.raise_if_any()
     inventory = read_devices(root["devices"], value_position(root, "devices"), problems)
-    if is_profile and not any(task.host or has_own_figures(task.gpu_model) for task in inventory):
+    if is_profile and not any(task.host or GPU_MODELS.get(task.gpu_model.name) != task.gpu_model for task in inventory):
         message = "no figures in a profile: expected 'host', or a 'gpu' whose model has figures"
         problems.add(value_position(root, "devices"), message)
     links = NO_LINKS
