@@ -41,11 +41,11 @@ def texts(name: str, given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def whole_number(name: str, given: int, low: int = 1) -> int:
-    """Return an integer of at least `low`, which may be numpy's. Raises UsageError for anything else."""
-    if isinstance(given, bool) or not isinstance(given, Integral) or given < low:
-        raise UsageError(f"wrong {name}: got {given!r}, expected a whole number of at least {low}")
-    return int(given)
+def check_whole_numbers(low: int = 1, **given: int | None) -> None:
+    """Raise UsageError for a number that is not whole, or below `low`. It may be numpy's; None stands for no number."""
+    for name, number in given.items():
+        if number is not None and (isinstance(number, bool) or not isinstance(number, Integral) or number < low):
+            raise UsageError(f"wrong {name}: got {number!r}, expected a whole number of at least {low}")
 
 
 def above_zero(name: str, given: Number) -> Number:

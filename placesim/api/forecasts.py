@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from placesim.api.calls import above_zero, api_call, texts, whole_number
+from placesim.api.calls import above_zero, api_call, check_whole_numbers, texts
 from placesim.core.errors import UsageError
 from placesim.core.process.progress import current_watcher
 from placesim.formats.sources.loading import kept_source, load, source_name
@@ -48,8 +48,7 @@ def simulate(
     from placesim.studies.time_study import study_time
 
     chosen = make_options(options)
-    if steps is not None:
-        whole_number("steps", steps)
+    check_whole_numbers(steps=steps)
     measurement = None if compare is None else read_measurement(os.fspath(compare))
     loaded = load(source, None, chosen)
     study = study_time(loaded, chosen, source_name(source), steps, tells_helps=True, is_traced=True, measurement=measurement)
@@ -89,9 +88,7 @@ def sweep(
     from placesim.studies.sweeping.row_simulation import SweepJob
     from placesim.studies.sweeping.sweep import SweepRun
 
-    for name, number in (("jobs", jobs), ("steps", steps), ("examples", examples)):
-        if number is not None:
-            whole_number(name, number)
+    check_whole_numbers(jobs=jobs, steps=steps, examples=examples)
     axes = make_axes(over.items())
     chosen = make_options(options)
     keys = tuple(axis.key for axis in axes)
@@ -150,15 +147,13 @@ def plan(
     chosen = make_options(options)
     if by not in (None, BY_SCOPE, BY_NODE):
         raise UsageError(f"wrong by: got {by!r}, expected '{BY_SCOPE}', '{BY_NODE}' or None")
-    if changes is not None:
-        whole_number("changes", changes, 0)
+    check_whole_numbers(0, changes=changes)
+    check_whole_numbers(jobs=jobs, evaluations=evaluations)
     avoided, patterns = (texts(name, given) for name, given in (("without", without), ("free", free)))
     sought = _one_of("objective", objective, PlanMeasure)
     check_method(method, objective=OBJECTIVES[sought])
     aim = Aim(sought, contiguous, explain, page, by=by, changes=changes, without=avoided)
-    effort = Effort(above_zero("seconds", seconds), evaluations, seed, whole_number("jobs", jobs), method)
-    if evaluations is not None:
-        whole_number("evaluations", evaluations)
+    effort = Effort(above_zero("seconds", seconds), evaluations, seed, jobs, method)
 
     loaded = load(source, None, chosen)
     with spread(effort, Connection(scheduler)) as effort:

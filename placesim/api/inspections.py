@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
-from placesim.api.calls import api_call, whole_number
+from placesim.api.calls import api_call, check_whole_numbers
 from placesim.core.errors import UsageError
 from placesim.core.process.deadlines import run_within
 from placesim.formats.sources.loading import kept_source, load, read_bytes, source_again, source_name
@@ -59,7 +59,7 @@ def explain(
     """
     from placesim.report.explain_report import explain_snapshot
 
-    whole_number("edits", edits, 0)
+    check_whole_numbers(0, edits=edits)
     chosen = make_options(options)
     wish = DryRunNeed.of(cost, options, by_itself=True) if nodes else DryRunNeed.NONE
     snapshot = _snapshot(source, chosen, DryRunNeeds(costs=wish), partitioned=False)

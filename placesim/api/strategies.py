@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from placesim.api.calls import above_zero, api_call, texts, whole_number
+from placesim.api.calls import above_zero, api_call, check_whole_numbers, texts
 from placesim.formats.sources.loading import LoadedGraph, SourceGraph, load, source_name
 from placesim.machine.options import OptionValues, SimulationOptions, make_options, with_options
 
@@ -148,12 +148,10 @@ def compare_strategies(
 
     chosen = make_options(options)
     names, patterns = (texts(name, given) for name, given in (("split", split), ("free", free)))
-    for name, number in (("examples", examples), ("evaluations", evaluations)):
-        if number is not None:
-            whole_number(name, number)
+    check_whole_numbers(examples=examples, evaluations=evaluations, jobs=jobs)
     if price is not None:
         above_zero("price", price)
-    effort = Effort(above_zero("seconds", seconds), evaluations, seed, whole_number("jobs", jobs))
+    effort = Effort(above_zero("seconds", seconds), evaluations, seed, jobs)
     request = StrategyRequest(effort, Aim(by=None, is_traced=page), names, patterns, examples, price, scale_batch)
     loaded = load(source, None, chosen)
     with spread(effort, Connection()) as shared:
