@@ -14,7 +14,13 @@ from placesim.graph.session_steps import GraphFile
 
 def device_annotations(file: GraphFile) -> dict[str, int]:
     """Return the number of nodes that request each device, in the order in which the devices first appear."""
-    return dict(Counter(node.device for node in file.graph.nodes if node.device))
+    classes, numbers = file.graph.classes()
+    nodes = Counter(numbers.tolist())  # in the order of their first nodes
+    found = Counter[str]()
+    for number, count in nodes.items():
+        found[classes[number].device] += count
+    del found[""]
+    return dict(found)
 
 
 def clear_devices(file: GraphFile) -> GraphFile:

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from itertools import chain, count, repeat
-from operator import itemgetter
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, repeat
 from string import ascii_letters, digits
 from typing import Any
 
 import numpy as np
 
-from placesim.core.grouped import in_tuples
+from placesim.core.dtypes import DataType
 from placesim.formats.node_checks import NodeChecks, node_text
+from placesim.formats.node_columns import ImportedNodes, NodeBlock, NodeColumns, first_outputs
 from placesim.formats.problems import ACYCLIC, FileProblems, part_position, value_position
-from placesim.graph.graph import Graph, Node, NodeColumns, NodeDef, Signature, split_tensor_name
+from placesim.graph.graph import Graph, Integers, Node, NodeClass, NodeDef, Signature, split_tensor_name
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import CONSTANTS
 from placesim.ops.definitions import format_op_def
 
 _NODE_NAME = re.compile(r"[A-Za-z0-9._][A-Za-z0-9_.\-/>]*").fullmatch
-_FIRST_LETTERS = frozenset(f"{ascii_letters}{digits}._")
 _NAME_BYTES = f"{ascii_letters}{digits}_.-/>".encode()
-_first = itemgetter(slice(1))
+_BEGINNINGS = ("\n\n", "\n-", "\n/", "\n>")
+"""Beginnings of names that are empty or invalid, in a text with a name in each line."""
+_FIELD_BITS = 20
+_MOST_FIELD = (1 << _FIELD_BITS) - 1
+"""Maximum number of classes, and of inputs of a node, up to which the types of many nodes are compared at once."""
 _MAX_CYCLE_NAMES = 20
 
 
@@ -39,8 +42,11 @@ class NodeImport:
         self._pending: list[tuple[Node, tuple[str, ...], Any]] = []
         self._broken: dict[str, int] = {}
         self._signatures: dict[Any, tuple[Signature, Attrs]] = {}
-        self._made: list[Signature] = []
-        self._fitting: set[tuple[Signature, tuple[Signature, ...]]] = set()
+        self._classes: dict[NodeClass, int] = {}
+        self._numbers = array("q")
+        self._fitting: set[int] = set()
+        self._unmade = ImportedNodes(self._classes)
+        graph.hold(self._unmade)
 
     def add_all(self, node_defs: Iterable[NodeDef], tree: Any = None) -> None:
         """Add nodes. For a single node, `tree` is the mapping from which it was read, and errors are reported there."""
@@ -70,69 +76,103 @@ class NodeImport:
 
         Nodes with a problem, and all after them, go to `add_all`, which reports the problems in order.
         """
-        names, _, inputs, devices, attrs, _ = columns
-        signatures = None if self._problems else self._known_signatures(columns)
-        new_ids = None if signatures is None else self._name_all(names)
-        if signatures is None or new_ids is None:
+        numbers = None if self._problems else self._class_numbers(columns)
+        if numbers is None or not self._name_all(columns.names):
             self.add_all(columns.node_defs())
             return
-        nodes, made = self._graph.nodes, self._made
-        first = len(nodes)
-        made += [node.signature for node in nodes[len(made) :]]
-        made += signatures
-        counts = list(map(len, inputs))
-        sources = list(map(self._graph.ids.get, chain.from_iterable(inputs), repeat(-1)))
-        read = in_tuples(map(made.__getitem__, sources), counts)
-        slots = map(_first_outputs, counts)
-        tied = in_tuples(sources, counts)
-        nodes += map(Node, new_ids, names, signatures, attrs, tied, slots, repeat(()), devices)
-        # most inputs are first outputs of earlier nodes, whose types have been checked for the same signatures
-        found, own = np.array(sources, np.int64), np.repeat(np.arange(first, len(nodes)), counts)
-        others = set((own[(found < 0) | (found >= own)] - first).tolist())
-        new: list[int] = []
-        kinds, fitting = list(zip(signatures, read, strict=True)), self._fitting
-        if not fitting.issuperset(kinds):
-            new = [row for row, kind in enumerate(kinds) if kind not in fitting]
-        for row in sorted(others.union(new)):
-            if row in others or kinds[row] not in fitting:
-                node, problems = nodes[first + row], len(self._problems)
+        graph, first = self._graph, len(self._graph)
+        far = np.fromiter(map(graph.ids.get, columns.far, repeat(-1)), np.int64, len(columns.far))
+        sources = columns.near + first
+        sources[columns.near < 0] = far
+        block = NodeBlock(columns.names, numbers, columns.counts, sources, columns.attrs)
+        self._number_nodes(first)
+        self._numbers.frombytes(numbers.tobytes())
+        if graph.unmade is self._unmade:
+            self._unmade.append(block)
+        else:
+            graph.nodes.extend(block.make(first, list(self._classes)))
+        # most inputs are first outputs of earlier nodes, whose types have been checked for the same classes
+        rows = np.repeat(np.arange(len(numbers)), columns.counts)
+        is_other = (sources < 0) | (sources >= rows + first)
+        others = {*rows[is_other].tolist(), *self._unfit(block, rows, is_other)}
+        if others:
+            inputs = columns.inputs()
+            for row in sorted(others):
+                node = graph.nodes[first + row]
                 node.input_nodes = node.input_slots = ()
                 self._tie_or_wait(node, inputs[row])
-                if row not in others and len(self._problems) == problems:
-                    fitting.add(kinds[row])
 
-    def _known_signatures(self, columns: NodeColumns) -> list[Signature] | None:
-        """Return the signatures of nodes; None if a node is invalid, which is not reported."""
-        known = self._signatures
-        found = list(map(known.get, map(id, columns.kinds)))
-        if None in found:
-            for row, (node_def, kind) in enumerate(zip(columns.node_defs(), columns.kinds, strict=True)):
-                if found[row] is None and id(kind) not in known:
-                    signature = self._signature(node_def, self._silent_checks)
-                    if signature is None:
-                        return None
-                    known[id(kind)] = signature, kind
-                found[row] = known[id(kind)]
-        return [entry[0] for entry in found if entry is not None]
+    def _number_nodes(self, end: int) -> None:
+        """Give a class to each node up to `end` that was added by itself."""
+        for node in self._graph.nodes[len(self._numbers) : end] if len(self._numbers) < end else ():
+            self._numbers.append(self._class_number(node.signature, node.device, "_class" in node.attrs))
 
-    def _name_all(self, names: Sequence[str]) -> list[int] | None:
-        """Give the next ids to names; returns these ids, or None, and gives none, if a name is invalid or in use."""
-        text = "".join(names)
-        if (
-            not text.isascii()
-            or text.encode().translate(None, _NAME_BYTES)
-            or not _FIRST_LETTERS.issuperset(map(_first, names))
-        ):
-            return None
+    def _class_number(self, signature: Signature, device: str, is_labelled: bool) -> int:
+        return self._classes.setdefault(NodeClass(signature, device, is_labelled), len(self._classes))
+
+    def _unfit(self, block: NodeBlock, rows: Integers, is_other: np.ndarray[Any, np.dtype[np.bool_]]) -> Iterator[int]:
+        """Yield the rows of nodes whose inputs differ in number or types from those of their ops.
+
+        `rows` has the row of each input. Nodes with an input in `is_other` are left out.
+        """
+        numbers, counts, sources = block.numbers, block.counts, block.sources
+        if len(self._classes) > _MOST_FIELD or counts.max() >= _MOST_FIELD:
+            yield from range(len(numbers))
+            return
+        ends = np.cumsum(counts)
+        read = np.frombuffer(self._numbers, np.int64)[sources]
+        places = np.arange(len(rows)) - (ends - counts)[rows]
+        of_nodes = numbers << 2 * _FIELD_BITS | _MOST_FIELD << _FIELD_BITS | counts
+        of_inputs = numbers[rows] << 2 * _FIELD_BITS | places << _FIELD_BITS | read
+        fitting, known = self._fitting, list(self._fitting)
+        new = {*np.flatnonzero(np.isin(of_nodes, known, invert=True)).tolist()}
+        new |= {*rows[np.isin(of_inputs, known, invert=True)].tolist()}
+        classes = list(self._classes) if new else []
+        for row in sorted(new.difference(rows[is_other].tolist())):
+            inputs = slice(ends[row] - counts[row], ends[row])
+            found = {int(of_nodes[row]), *of_inputs[inputs].tolist()}
+            if not found <= fitting:
+                wanted = classes[numbers[row]].signature
+                given = [(classes[number].signature, 0) for number in read[inputs].tolist()]
+                if len(given) == len(wanted.input_dtypes) and not _misfits(wanted, given):
+                    fitting |= found
+                else:
+                    yield row
+
+    def _class_numbers(self, columns: NodeColumns) -> Integers | None:
+        """Return the numbers of the nodes' classes; None if a node is invalid, which is not reported."""
+        known, numbers = self._signatures, []
+        first = np.full(len(columns.kinds), -1)
+        first[columns.rows[::-1]] = np.arange(len(columns.rows))[::-1]  # the last assignment counts: that of the first row
+        for kind, row in zip(columns.kinds, first.tolist(), strict=True):
+            if row < 0:
+                numbers.append(-1)
+                continue
+            if id(kind.shared) not in known:
+                signature = self._signature(columns.node_def(row), self._silent_checks)
+                if signature is None:
+                    return None
+                known[id(kind.shared)] = signature, kind.shared
+            numbers.append(self._class_number(known[id(kind.shared)][0], kind.device, kind.is_labelled))
+        return np.array(numbers)[columns.rows]
+
+    def _name_all(self, names: Sequence[str]) -> bool:
+        """Give the next ids to names. Returns False, and gives none, if a name is invalid or in use."""
+        text = "\n".join(("", *names, ""))
+        if not text.isascii() or any(beginning in text for beginning in _BEGINNINGS):
+            return False
+        if len(text.encode().translate(None, _NAME_BYTES)) > len(names) + 1:
+            return False
         ids, first = self._graph.ids, len(self._graph)
         known = len(ids)
-        given = list(map(ids.setdefault, names, count(first)))
+        for _ in map(ids.setdefault, names, count(first)):
+            pass
         if len(ids) == known + len(names):
-            return given
+            return True
         for name in set(names):
             if ids[name] >= first:
                 del ids[name]
-        return None
+        return False
 
     def _tie_or_wait(self, node: Node, inputs: tuple[str, ...], places: Any = None) -> None:
         """Connect a node's inputs; if an input is no earlier node, `finish` connects them."""
@@ -215,7 +255,7 @@ class NodeImport:
             elif slot:
                 slots = [*[0] * (len(nodes) - 1), slot]
         node.input_nodes, node.control_inputs = tuple(nodes), tuple(controls)
-        node.input_slots = _first_outputs(len(nodes)) if slots is None else tuple(slots)
+        node.input_slots = first_outputs(len(nodes)) if slots is None else tuple(slots)
         if node.id in nodes or node.id in controls:
             self._has_forward_edges = True
         if is_good:
@@ -237,13 +277,12 @@ class NodeImport:
             message = f"NodeDef expected inputs '{expected}' do not match {len(node.input_nodes)} inputs specified"
             self._report(node.location, f"{message}{shape}{node_text(node.name)}")
             return
-        is_ref = signature.input_is_ref
-        for index, (source_id, slot, dtype) in enumerate(zip(node.input_nodes, node.input_slots, wanted, strict=True)):
-            source = all_nodes[source_id].signature
-            outputs = source.output_dtypes
-            if slot >= len(outputs) or outputs[slot] is not dtype or is_ref[index] > source.output_is_ref[slot]:
-                message = _conflict(node, all_nodes[source_id], index, slot)
-                self._report(_input_position(node, places, index), message)
+        sources = [all_nodes[source_id] for source_id in node.input_nodes]
+        for index in _misfits(
+            signature, [(source.signature, slot) for source, slot in zip(sources, node.input_slots, strict=True)]
+        ):
+            message = _conflict(node, sources[index], index, node.input_slots[index])
+            self._report(_input_position(node, places, index), message)
 
     def finish(self) -> None:
         """Connect inputs to later nodes. Reports unknown inputs, and the first cycle without Merge."""
@@ -260,10 +299,18 @@ class NodeImport:
             self._problems.add(self._graph.node(names[0]).location, f"cycle: got {' -> '.join(shown)}, {ACYCLIC}")
 
 
-@lru_cache
-def _first_outputs(count: int) -> tuple[int, ...]:
-    """Return the slots of inputs that are all first outputs."""
-    return (0,) * count
+def _misfits(signature: Signature, sources: Sequence[tuple[Signature, int]]) -> list[int]:
+    """Return the indices of the inputs that are of another type than the node's op has; as many are given as it has.
+
+    `sources` has the signature and the output of the node of each input.
+    """
+    wanted = zip(signature.input_dtypes, signature.input_is_ref, sources, strict=True)
+    return [index for index, (dtype, is_ref, source) in enumerate(wanted) if not _gives(*source, dtype, is_ref)]
+
+
+def _gives(source: Signature, slot: int, dtype: DataType, is_ref: bool) -> bool:
+    outputs = source.output_dtypes
+    return slot < len(outputs) and outputs[slot] is dtype and is_ref <= source.output_is_ref[slot]
 
 
 def _input_position(node: Node, places: Any, index: int) -> int:

@@ -9,13 +9,17 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, repeat
+from functools import cached_property
+from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from placesim.core.dtypes import RESOURCE, DataType
 from placesim.core.errors import InvalidArgumentError, Location
+from placesim.core.grouped import numbered
 from placesim.core.releases import CURRENT
 from placesim.ops.attributes import Attrs, AttrValue, as_held_by_kernel
 from placesim.ops.categories import MERGES, NEXT_ITERATIONS
@@ -52,20 +56,6 @@ class NodeDef(NamedTuple):
     device: str = ""
     attrs: Attrs = _NO_ATTRS
     location: int = 0
-
-
-class NodeColumns(NamedTuple):
-    """NodeDefs without locations, as columns. Nodes that share an object in `kinds` have equal ops and types."""
-
-    names: Sequence[str]
-    ops: Sequence[str]
-    inputs: Sequence[tuple[str, ...]]
-    devices: Sequence[str]
-    attrs: Sequence[Attrs]
-    kinds: Sequence[Attrs]
-
-    def node_defs(self) -> Iterator[NodeDef]:
-        return map(NodeDef._make, zip(*self[:5], repeat(0), strict=False))
 
 
 class Signature:
@@ -265,6 +255,45 @@ def _function_types(args: Sequence[FunctionArg], attrs: Attrs) -> list[tuple[Dat
     return [(arg.dtype or attrs[arg.type_attr or ""], False) for arg in args]
 
 
+class NodeClass(NamedTuple):
+    """A signature and requested device of nodes, and whether they have the attr `_class`, which may hold labels."""
+
+    signature: Signature
+    device: str
+    is_labelled: bool
+
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class NodeClasses(NamedTuple):
+    """The distinct classes of a graph's nodes, and each node's index among them."""
+
+    classes: Sequence[NodeClass]
+    numbers: Integers
+
+
+class UnmadeNodes(Protocol):
+    """Nodes of a file, with the ids from 0 on, before anybody has asked for them as objects."""
+
+    def __len__(self) -> int: ...
+
+    def make(self) -> list[Node]:
+        """Return the nodes as objects."""
+
+    def node(self, node_id: int) -> Node:
+        """Return a copy of a single node."""
+
+    def names(self) -> Sequence[str]:
+        """Return the names of the nodes."""
+
+    def classes(self) -> NodeClasses:
+        """Return the classes of the nodes."""
+
+    def edges(self) -> tuple[Integers, Integers]:
+        """Return the source and the reader of each edge."""
+
+
 class Origin(NamedTuple):
     """The source of a node made by lowering: the path `call/f/x` for node x of the called function f.
 
@@ -285,6 +314,9 @@ class Graph:
     graph file, inner ones first. `scope_lines` has the lines of a script that were running when a name scope was first opened,
     packed as `Node.location`, the innermost first. `versions` are the producer and minimal consumer of a converted GraphDef.
 
+    `unmade` has the nodes of a GraphDef until somebody asks for `nodes`. The methods `peek`, `names`, `classes` and `edges`
+    leave them unmade, which is faster and takes less memory.
+
     `runtime_ids` is set only on a graph that the runtime has changed: its nodes are in the runtime's order, and `runtime_ids`
     has the runtime's numbers of these nodes. `origins` maps nodes made by lowering to their sources.
 
@@ -301,7 +333,7 @@ class Graph:
         self.versions: dict[str, int] = {}
         self.device_scopes: list[DeviceScope] = []
         self.scope_lines: dict[str, tuple[int, ...]] = {}
-        self.nodes: list[Node] = []
+        self.unmade: UnmadeNodes | None = None
         self.ids: dict[str, int] = {}
         self.signatures = SignatureTable(registry, self.functions)
         self.runtime_ids: list[int] | None = None
@@ -310,8 +342,43 @@ class Graph:
         self.values: dict[str, str] = {}
         self.origins: dict[str, Origin] = {}
 
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """The nodes by id."""
+        unmade, self.unmade = self.unmade, None
+        return [] if unmade is None else unmade.make()
+
     def __len__(self) -> int:
-        return len(self.nodes)
+        return len(self.nodes if self.unmade is None else self.unmade)
+
+    def hold(self, unmade: UnmadeNodes) -> None:
+        """Let these be the nodes of the graph, which has none, until somebody asks for `nodes`. Does nothing if one has."""
+        if "nodes" not in self.__dict__:
+            self.unmade = unmade
+
+    def peek(self, node_id: int) -> Node:
+        """Return a node to look at; changes of it may be lost."""
+        return self.nodes[node_id] if self.unmade is None else self.unmade.node(node_id)
+
+    def names(self) -> Sequence[str]:
+        """Return the names of the nodes."""
+        return [node.name for node in self.nodes] if self.unmade is None else self.unmade.names()
+
+    def classes(self) -> NodeClasses:
+        """Return the classes of the nodes."""
+        if self.unmade is not None:
+            return self.unmade.classes()
+        classes, numbers = numbered((node.signature, node.device, "_class" in node.attrs) for node in self.nodes)
+        return NodeClasses(list(map(NodeClass._make, classes)), np.array(numbers, np.int64))
+
+    def edges(self) -> tuple[Integers, Integers]:
+        """Return the source and the reader of each edge: first the data edges, then the control edges, sorted by reader."""
+        if self.unmade is not None:
+            return self.unmade.edges()
+        sides = [list(map(attrgetter(name), self.nodes)) for name in ("input_nodes", "control_inputs")]
+        counts = np.array([len(inputs) for inputs in chain.from_iterable(sides)], np.int64)
+        sources = np.fromiter(chain.from_iterable(chain.from_iterable(sides)), np.int64, counts.sum())
+        return sources, np.repeat(np.tile(np.arange(len(self.nodes)), 2), counts)
 
     def node(self, name: str) -> Node:
         """Return the node called `name`. Raises KeyError if there is none."""
@@ -420,7 +487,7 @@ class Graph:
         one data input and its control inputs. Nodes on a cycle that no Merge breaks are left out (`find_cycle` names them).
         """
         if self.runtime_ids is not None or self._is_in_order():
-            return range(len(self.nodes))
+            return range(len(self))
         waiting = [self._inputs_to_wait_for(node) for node in self.nodes]
         ready = [node.id for node in self.nodes if not waiting[node.id]]
         consumers = self.consumers()
@@ -436,13 +503,8 @@ class Graph:
 
     def _is_in_order(self) -> bool:
         """Whether every node comes after its inputs."""
-        for own, node in enumerate(self.nodes):
-            for i in node.input_nodes:
-                if i >= own:
-                    return False
-            if node.control_inputs and max(node.control_inputs) >= own:
-                return False
-        return True
+        sources, readers = self.edges()
+        return bool((sources < readers).all())
 
     def _inputs_to_wait_for(self, node: Node) -> int:
         # a Merge of a loop does not wait for the next iteration, which depends on it (6.5.2)

@@ -112,6 +112,7 @@ class ColocationGraph:
     - `order`: the nodes in the runtime's order.
     - `assigned`: the full device names of nodes that are already placed.
     - `default_device`: preferred wherever possible.
+    - `classes`: the nodes by op, types and request.
     - `own`: the constraints of single nodes.
     - `constraints`: the constraints of groups, at the index of the group's root; the first grouping step fills it.
     - `bodies`: the called functions, shared with the graphs of their bodies.
@@ -133,7 +134,8 @@ class ColocationGraph:
         self.soft = soft
         self.assigned = assigned or {}
         self.default_device = default_device
-        self.own = NodeConstraints(graph, order, devices, self._local_address(), self.assigned)
+        self.classes = graph.classes()
+        self.own = NodeConstraints(graph, self.classes, order, devices, self._local_address(), self.assigned)
         self.parent = list(range(count))
         # union by rank, as in TensorFlow: a soft merge depends on which group is merged into which (1.4.7, 5.4.2)
         self.rank = bytearray(count)

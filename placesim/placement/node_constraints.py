@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from placesim.core.errors import InternalError
-from placesim.graph.graph import Graph, Node, Signature
+from placesim.graph.graph import Graph, Node, NodeClasses, Signature
 from placesim.graph.node_text import format_debug_node, node_error, node_tag
 from placesim.machine.device_names import ANY, DeviceName, parse_runtime_name
 from placesim.machine.inventory import DeviceSet
@@ -32,9 +34,16 @@ class NodeConstraints:
     """
 
     def __init__(
-        self, graph: Graph, order: Sequence[int], devices: DeviceSet, local: DeviceName, assigned: Mapping[int, str]
+        self,
+        graph: Graph,
+        classes: NodeClasses,
+        order: Sequence[int],
+        devices: DeviceSet,
+        local: DeviceName,
+        assigned: Mapping[int, str],
     ) -> None:
         self.graph = graph
+        self.classes = classes
         self.order = order
         self.devices = devices
         self.local = local
@@ -52,20 +61,36 @@ class NodeConstraints:
         Raises OpError for the first node, by runtime id, that has no kernel (4.4), an invalid request or an unknown assigned
         device (5.3).  The constraints of the nodes before it are then already set.
         """
-        nodes, templates, assigned = self.graph.nodes, self._templates, self.assigned
-        for node_id in self.order:
-            node = nodes[node_id]
-            template = templates.get(node.signature)
-            if template is None:
-                template = _Template(self._kernel_types(node), node.signature.is_resource_generator, {})
-                templates[node.signature] = template
-            if assigned and node_id in assigned:
-                constraints[node_id] = self._assigned(node)
-                continue
-            found = template.by_device.get(node.device)
-            if found is None:
-                found = template.by_device[node.device] = self._requested(node, template)
-            constraints[node_id] = found
+        numbers, count = self.classes.numbers, len(self.classes.classes)
+        if self.assigned:  # as if each of these nodes were the only one of its class
+            numbers = numbers.copy()
+            numbers[list(self.assigned)] = np.arange(count, count + len(self.assigned))
+        order = np.asarray(self.order, np.int64)
+        ordered = numbers[order]
+        first = np.full(count + len(self.assigned), -1)
+        first[ordered[::-1]] = np.arange(len(order))[::-1]  # the last position that is set for a class remains: its first one
+        found: list[Constraints] = [None] * len(first)  # type: ignore[list-item]
+        end = 0
+        try:
+            for number in np.argsort(first, kind="stable")[np.count_nonzero(first < 0) :].tolist():
+                end = int(first[number])
+                found[number] = self._own(self.graph.peek(int(order[end])))
+            end = len(order)
+        finally:
+            for node_id, number in zip(order[:end].tolist(), ordered[:end].tolist(), strict=True):
+                constraints[node_id] = found[number]
+
+    def _own(self, node: Node) -> Constraints:
+        template = self._templates.get(node.signature)
+        if template is None:
+            template = _Template(self._kernel_types(node), node.signature.is_resource_generator, {})
+            self._templates[node.signature] = template
+        if node.id in self.assigned:
+            return self._assigned(node)
+        found = template.by_device.get(node.device)
+        if found is None:
+            found = template.by_device[node.device] = self._requested(node, template)
+        return found
 
     def types(self, node: Node) -> SupportedTypes:
         """Return the device types that can run a node on its own, by kernel priority (4.3)."""

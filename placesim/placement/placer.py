@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
+
 from placesim.core.errors import FailedPreconditionError, OpError
 from placesim.core.process.gc_pause import collector_paused
 from placesim.core.process.progress import report_stage
@@ -131,16 +133,10 @@ class _Placer:
             self._place_generators(generators, kinds)
 
     def _kinds(self) -> bytearray:
-        by_signature: dict[Signature, _Kind] = {}
-        kinds = bytearray(len(self.graph))
-        identities = 0
-        for node in self.graph.nodes:
-            kind = by_signature.get(node.signature)
-            if kind is None:
-                kind = by_signature[node.signature] = _kind_of(node.signature)
-            if kind:
-                kinds[node.id] = kind
-                identities += kind is _Kind.IDENTITY
+        classes, numbers = self.groups.classes
+        of_classes = np.array([_kind_of(found.signature) for found in classes], np.uint8)
+        identities = _IDENTITY in of_classes
+        kinds = bytearray(of_classes[numbers].tobytes())
         # 1.15 has no such rule (13.9)
         if identities and not self.graph.registry.rules.identities_follow_inputs:
             kinds = kinds.replace(bytes((_IDENTITY,)), bytes((_Kind.ORDINARY,)))
@@ -172,7 +168,7 @@ class _Placer:
 
     def _place_first_pass(self, kinds: bytearray) -> list[int]:
         """Place every node except generators.  Return the generators."""
-        groups, nodes, chosen = self.groups, self.graph.nodes, self.chosen
+        groups, graph, chosen = self.groups, self.graph, self.chosen
         constraints, is_grouped, log = groups.constraints, groups.is_grouped, self.log
         assigned, generators = groups.assigned, []
         for node_id in self.order:
@@ -184,7 +180,7 @@ class _Placer:
                 # pass 2 places these after their consumers, so a log usually ends with constants (6.2)
                 generators.append(node_id)
             elif kind or is_grouped[node_id]:
-                self._place_ordinary(nodes[node_id], kind)
+                self._place_ordinary(graph.peek(node_id), kind)
             else:
                 # a node on its own: neither heuristic nor group can change the first candidate
                 found = constraints[node_id]
@@ -227,17 +223,13 @@ class _Placer:
 
     def _common_consumer_devices(self, kinds: bytearray) -> dict[int, Device | None]:
         """Return for each generator the common device of all its consumers; None if they differ or are not placed yet."""
-        chosen = self.chosen
+        sources, readers = self.graph.edges()  # control edges count as much as data edges (6.3 A)
+        relevant = np.frombuffer(kinds, np.uint8)[sources] == _GENERATOR
         found: dict[int, Device | None] = {}
-        for node in self.graph.nodes:
-            device = chosen[node.id]
-            for i in node.input_nodes:
-                if kinds[i] == _GENERATOR and found.setdefault(i, device) is not device:
-                    found[i] = None
-            # control edges count as much as data edges (6.3 A)
-            for i in node.control_inputs:
-                if kinds[i] == _GENERATOR and found.setdefault(i, device) is not device:
-                    found[i] = None
+        devices = map(self.chosen.__getitem__, readers[relevant].tolist())
+        for source, device in zip(sources[relevant].tolist(), devices, strict=True):
+            if found.setdefault(source, device) is not device:
+                found[source] = None
         return found
 
     def _choose(self, node_id: int, device: Device, choice: DeviceChoice) -> None:

@@ -10,12 +10,12 @@ import pytest
 from placesim.core.dtypes import FLOAT, INT32
 from placesim.core.errors import GraphFileError
 from placesim.core.protobuf_wire import message_field
+from placesim.formats.node_columns import NodeColumns
 from placesim.formats.node_import import NodeImport
 from placesim.formats.tensorflow import node_def
 from placesim.formats.tensorflow.attr_value import LARGE_BYTES
 from placesim.formats.tensorflow.graph_def import read_graph_def
 from placesim.formats.tensorflow.node_def import NodeWriter
-from placesim.graph.graph import NodeColumns
 
 COUNT = 150
 ODD_NAMES = ("", "_hidden", "n_3", "zwölf", "a b", "a>b")

@@ -6,20 +6,24 @@ unknown fields.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
-from typing import Any, NamedTuple
+from itertools import chain, count
+from typing import NamedTuple
+
+import numpy as np
 
 from placesim.core.dtypes import DataType
 from placesim.core.process.ahead import can_compute_ahead, computed_ahead
 from placesim.core.protobuf_wire import BYTES, WireError, field_head, fields, message_field
+from placesim.formats.node_columns import NodeColumns, NodeKind, find_near, input_texts
 from placesim.formats.tensorflow.attr_value import LARGE_BYTES, UnrepresentableValue, read_entry, read_string, write_attr
 from placesim.formats.tensorflow.messages import Buffer, Message, UnknownFields, message_class, parse, parser, serialise
 from placesim.formats.tensorflow.node_parts import LABEL, NUMBER_HEADS, Column, NodeParts, node_parts, split_runs
 from placesim.formats.tensorflow.tensor_proto import raw_content, write_tensor
-from placesim.graph.graph import NodeColumns, NodeDef
+from placesim.graph.graph import NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, TensorValue
 
 REST = "_node_def"
@@ -49,8 +53,6 @@ class _NodeTemplate(NamedTuple):
     label: int = -1
 
 
-_CONST_OF_NUMBER = "Const of a number"
-"""Stand-in for the op of a constant that ends in a single number, which no op's name equals."""
 _CLASS = message_field(_KEY, b"_class")
 """Bytes with which the entry of a colocation label usually begins."""
 _UNLIKE = _NodeTemplate("", "", {})
@@ -76,48 +78,41 @@ class NodeReader:
 
     def read_columns(self, data: memoryview, spans: Sequence[int]) -> Generator[NodeColumns]:
         """Return an iterator over the same nodes, in blocks. Raises WireError."""
-        parts = (tuple(node_parts(data, *run).shared()) for run in split_runs(spans) if len(run[0]) >= _FEW_NODES)
+        parts = (tuple(node_parts(data, *run)) for run in split_runs(spans) if len(run[0]) >= _FEW_NODES)
         is_ahead = len(spans) > 2 * _MANY_NODES and can_compute_ahead()
-        with computed_ahead(parts) if is_ahead else nullcontext() as ready:
+        with computed_ahead(parts) if is_ahead else nullcontext(parts) as ready:
             for starts, ends in split_runs(spans):
-                yield self._read_run(data, starts, ends, ready)
-
-    def _read_run(self, data: memoryview, starts: Column, ends: Column, ready: Iterator[Any] | None) -> NodeColumns:
-        if len(starts) < _FEW_NODES:
-            nodes, alike = zip(*[self._read(data[start:end]) for start, end in zip(starts, ends, strict=True)], strict=True)
-            names, ops, inputs, devices, attrs, _ = zip(*nodes, strict=True)
-            return NodeColumns(names, ops, inputs, devices, attrs, alike)
-        parts = node_parts(data, starts, ends) if ready is None else NodeParts(*next(ready))
-        return self._read_alike(data, starts, ends, parts)
+                if len(starts) < _FEW_NODES:
+                    yield _as_columns(self._read(data[start:end]) for start, end in zip(starts, ends, strict=True))
+                else:
+                    yield self._read_alike(data, starts, ends, NodeParts(*next(ready)))
 
     def _read_alike(self, data: memoryview, starts: Column, ends: Column, parts: NodeParts) -> NodeColumns:
-        names, ops, inputs, rests, _, labels = parts
-        numbers = parts.tensors()
-        for row in numbers:
-            ops[row] = _CONST_OF_NUMBER
-        keys = list(zip(ops, rests, strict=True))
-        known = self._alike
-        kinds = [known.get(key, _UNLIKE) for key in keys]
-        others: dict[int, Attrs] = {}
-        for row in [row for row, kind in enumerate(kinds) if kind is _UNLIKE]:
-            kinds[row] = known.get(keys[row], _UNLIKE)  # perhaps learned from an earlier row
-            if kinds[row] is _UNLIKE:
-                node, others[row] = self._read(data[starts[row] : ends[row]])
-                names[row], inputs[row], kinds[row] = node.name, node.inputs, _NodeTemplate(node.op, node.device, node.attrs)
-                self._learn(node, *keys[row], numbers.get(row))
-        ops, devices, shared, tensors, places = map(list, zip(*kinds, strict=True))
-        attrs = shared.copy()
-        for row in [row for row in labels if places[row] >= 0]:
-            items = list(shared[row].items())
-            label = self._labels.setdefault(labels[row], (labels[row],))
-            attrs[row] = dict([*items[: places[row]], ("_class", label), *items[places[row] :]])
-        for row in [row for row, tensor in enumerate(tensors) if tensor]:
-            # each constant has an array of its own, as the accounting of memory expects
-            number = numbers[row] if row in numbers else _copied(shared[row][tensors[row]])
-            attrs[row] = {**attrs[row], tensors[row]: number}
-        for row, kind in others.items():
-            shared[row] = kind
-        return NodeColumns(names, ops, inputs, devices, attrs, shared)
+        known, keys, rows = self._alike, parts.keys, np.array(np.frombuffer(parts.rows, np.int64))
+        templates = [known.get(key, _UNLIKE) for key in keys]
+        is_unlike = np.array([template is _UNLIKE for template in templates])
+        read: dict[int, NodeDef] = {}
+        numbers = parts.tensors() if is_unlike.any() else {}
+        for row in np.flatnonzero(is_unlike[rows]).tolist():
+            index = int(rows[row])
+            op, rest = keys[index]
+            templates[index] = known.get((op, rest), _UNLIKE)  # perhaps learned from an earlier row
+            if templates[index] is _UNLIKE:
+                read[row], shared = self._read(data[starts[row] : ends[row]])
+                rows[row] = len(templates)
+                templates.append(_template(read[row], shared))
+                self._learn(read[row], op, rest, numbers.get(row))
+        attrs = _AlikeAttrs(templates, rows, {row: node.attrs for row, node in read.items()}, parts, self._labels)
+        kinds = [NodeKind(found.op, found.device, found.attrs, found.label >= 0) for found in templates]
+        counts, near = (np.frombuffer(column, np.int64) for column in (parts.counts, parts.near))
+        names, far = parts.names, parts.far
+        if read:
+            inputs = input_texts(names, counts, near, far)
+            if any((names[row], inputs[row]) != (node.name, node.inputs) for row, node in read.items()):
+                for row, node in read.items():
+                    names[row], inputs[row] = node.name, node.inputs
+                counts, near, far = _input_columns(names, inputs)
+        return NodeColumns(names, counts, near, far, kinds, rows, attrs)
 
     def _learn(self, node: NodeDef, op: str, rest: str, number: TensorValue | None) -> None:
         """Record a template from the second node with the same op, device and attrs, for later ones.
@@ -226,6 +221,69 @@ class NodeReader:
         found = read_entry(entry)
         if entry.__class__ is bytes and len(entry) <= _CACHED_BYTES and not isinstance(found[1], TensorValue):
             self._entries[bytes(entry)] = found
+        return found
+
+
+def _template(node: NodeDef, shared: Attrs) -> _NodeTemplate:
+    """Return a template for a node that has been read by itself; `label` only says whether it has one."""
+    return _NodeTemplate(node.op, node.device, shared, label=0 if "_class" in node.attrs else -1)
+
+
+def _as_columns(read: Iterable[tuple[NodeDef, Attrs]]) -> NodeColumns:
+    nodes, shared = zip(*read, strict=True)
+    names, _, inputs, _, attrs, _ = zip(*nodes, strict=True)
+    kinds = [NodeKind(node.op, node.device, kind, "_class" in node.attrs) for node, kind in zip(nodes, shared, strict=True)]
+    columns = _input_columns(names, inputs)
+    return NodeColumns(list(names), *columns, kinds, np.arange(len(nodes)), _Rows(attrs))
+
+
+def _input_columns(names: Iterable[str], inputs: Sequence[tuple[str, ...]]) -> tuple[Column, Column, list[str]]:
+    """Return `counts`, `near` and `far` of NodeColumns."""
+    near, far = find_near(zip(names, count()), list(chain.from_iterable(inputs)))
+    return np.array(list(map(len, inputs)), np.int64), near, far
+
+
+class _Rows(tuple[Attrs, ...]):
+    """The attrs of the nodes of a block, as a function."""
+
+    def __call__(self, rows: Column) -> list[Attrs]:
+        return list(map(self.__getitem__, rows.tolist()))
+
+
+@dataclass(frozen=True, slots=True)
+class _AlikeAttrs:
+    """The attrs of the nodes of a block: of their templates, except for the nodes that have been `read` by themselves."""
+
+    templates: Sequence[_NodeTemplate]
+    rows: Column
+    read: Mapping[int, Attrs]
+    parts: NodeParts
+    labels: dict[str, tuple[str]]
+
+    def __call__(self, rows: Column) -> list[Attrs]:
+        """Return the attrs of the nodes at these indices.
+
+        Each constant has an array of its own, as the accounting of memory expects.
+        """
+        numbers = self.parts.tensors() if any(template.tensor for template in self.templates) else {}
+        found = [self.templates[index].attrs for index in self.rows[rows].tolist()]
+        is_special = np.array([bool(template.tensor) or template.label >= 0 for template in self.templates])[self.rows]
+        is_special[list(self.read)] = True
+        for place in np.flatnonzero(is_special[rows]).tolist():
+            found[place] = self._special(int(rows[place]), numbers)
+        return found
+
+    def _special(self, row: int, numbers: Mapping[int, TensorValue]) -> Attrs:
+        if row in self.read:
+            return self.read[row]
+        _, _, attrs, tensor, place = self.templates[int(self.rows[row])]
+        found = attrs
+        if place >= 0:
+            items, text = list(attrs.items()), self.parts.labels[row]
+            label = self.labels.setdefault(text, (text,))
+            found = dict([*items[:place], ("_class", label), *items[place:]])
+        if tensor:
+            found = {**found, tensor: numbers[row] if row in numbers else _copied(attrs[tensor])}
         return found
 
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import repeat
+from itertools import chain, compress, count, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from placesim.core.dtypes import DOUBLE, FLOAT
-from placesim.core.grouped import in_tuples
+from placesim.core.grouped import numbered
 from placesim.core.protobuf_wire import BYTES, field_head
 from placesim.core.tensor_fields import value_field
+from placesim.formats.node_columns import find_near
 from placesim.ops.attributes import TensorValue
 
 Column = np.ndarray[Any, np.dtype[np.int64]]
@@ -34,6 +35,8 @@ _PAD = bytes(_HEAD)
 _CONST = b"Const"
 NUMBER_HEADS = {dtype: field_head(value_field(dtype).number, dtype.size) for dtype in (FLOAT, DOUBLE)}
 """Bytes of a TensorProto before its only number."""
+CONST_OF_NUMBER = "Const of a number"
+"""Stand-in for the op of a constant that ends in a single number, which no op's name equals."""
 LABEL = "\u0100"
 """Stand-in for a colocation label in a rest; no byte is this character."""
 _class_keys = re.compile(rb"\n\x06_class\x12").finditer
@@ -42,17 +45,21 @@ _LABEL_HEAD = b"*\0\n\x06_class\x12\0\n\0\x12\0"
 
 
 class NodeParts(NamedTuple):
-    """The parts of the nodes of a block, one row for each node. The op is empty if the node is not in the usual form.
+    """The parts of the nodes of a block, as Python's plain types and columns of integers, or the bytes of these.
 
-    `rests` has the device and the attrs of each node, with each byte as a character. If a constant ends in a single number,
-    `numbers` has its row under the number's type, with the bytes of all these numbers, and the number is not part of the rest.
-    If a node has one colocation label, `labels` has the label by row, and the rest has `LABEL` in place of the attr.
+    `counts`, `near` and `far` describe the inputs as in `NodeColumns`. `rows` has for each node the index of its op and its
+    rest, the device and the attrs with each byte as a character, in `keys`. The op is empty if the node is not in the usual
+    form. If a constant ends in a single number, `numbers` has its row under the number's type, with the bytes of all these
+    numbers, the number is not part of the rest, and the op is `CONST_OF_NUMBER`. If a node has one colocation label, `labels`
+    has the label by row, and the rest has `LABEL` in place of the attr.
     """
 
     names: list[str]
-    ops: list[str]
-    inputs: list[tuple[str, ...]]
-    rests: list[str]
+    counts: Column | bytes
+    near: Column | bytes
+    far: list[str]
+    rows: Column | bytes
+    keys: list[tuple[str, str]]
     numbers: dict[str, tuple[list[int], bytes]]
     labels: dict[int, str]
 
@@ -64,18 +71,6 @@ class NodeParts(NamedTuple):
             values = np.frombuffer(content, dtype.numpy)
             found |= zip(rows, map(TensorValue, repeat(dtype), map(np.array, values)), strict=True)
         return found
-
-    def shared(self) -> NodeParts:
-        """Return the parts in which equal texts share an object, which `marshal` then writes once."""
-        share = {}.setdefault  # type: ignore[var-annotated]
-        names, ops, inputs, rests, _, _ = self
-        inputs = [tuple(map(share, read, read)) for read in inputs]
-        return self._replace(
-            names=list(map(share, names, names)),
-            ops=list(map(share, ops, ops)),
-            inputs=inputs,
-            rests=list(map(share, rests, rests)),
-        )
 
 
 def split_runs(spans: Sequence[int]) -> Iterator[tuple[Column, Column]]:
@@ -112,15 +107,18 @@ def node_parts(data: memoryview, starts: Column, ends: Column) -> NodeParts:
         for row, first, label, last in _labels(found, keys, others, start, np.where(is_usual, rest, end), rest_end):
             labels[row] = text[label:last]
             rests[row] = text[rest[row] : first] + LABEL + text[last : rest_end[row]]
-    counts = np.bincount(input_row, minlength=len(start)).tolist()
-    return NodeParts(
-        _cut(text, name, name_end),
-        _cut(text, op, np.where(is_usual, op_end, op)),
-        in_tuples(_cut(text, input_start, input_end), counts),
-        rests,
-        numbers,
-        labels,
-    )
+    ops = _cut(text, op, np.where(is_usual, op_end, op))
+    for row in chain.from_iterable(rows for rows, _ in numbers.values()):
+        ops[row] = CONST_OF_NUMBER
+    for row in np.flatnonzero(~is_usual).tolist():
+        rests[row] = ""
+    distinct, indices = numbered(zip(ops, rests, strict=True))
+    is_read = is_usual[input_row]
+    names = _cut(text, name, name_end)
+    usual = compress(zip(names, count()), is_usual.tolist())
+    near, far = find_near(usual, _cut(text, input_start[is_read], input_end[is_read]))
+    counts = np.bincount(input_row[is_read], minlength=len(start)).astype(np.int64)
+    return NodeParts(names, counts, near, far, np.array(indices, np.int64), distinct, numbers, labels)
 
 
 def _cut(text: str, starts: Column, ends: Column) -> list[str]:

@@ -101,10 +101,11 @@ def modern_lines(placements: Iterable[Placement], shows: Shows | None = None) ->
 
 
 def _placement_lines(placement: Placement, shows: Shows | None) -> Iterator[LogLine]:
-    nodes, devices = placement.graph.nodes, placement.devices
+    names, devices, classes = placement.graph.names(), placement.devices, placement.groups.classes
+    signatures = [classes.classes[number].signature for number in classes.numbers.tolist()]
     ends = _LineEnds()
-    shown = placement.log if shows is None else [i for i in placement.log if shows(nodes[i].name)]
-    return ((nodes[i].name, ends[nodes[i].signature, devices[i].name]) for i in shown)  # type: ignore[union-attr]
+    shown = placement.log if shows is None else [i for i in placement.log if shows(names[i])]
+    return ((names[i], ends[signatures[i], devices[i].name]) for i in shown)  # type: ignore[union-attr]
 
 
 def classic_lines(placements: Iterable[Placement], fetches: Sequence[str], shows: Shows | None = None) -> Iterator[LogLine]:
