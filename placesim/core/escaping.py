@@ -48,7 +48,7 @@ def escape_line(text: str) -> str:
 
 
 def _break_commands(text: str) -> str:
-    return re.sub(_COMMAND, _as_escape, text) if "::" in text or "##[" in text else text
+    return re.sub(_COMMAND, _as_escape, text) if "::" in text or ("#" in text and "##[" in text) else text
 
 
 def escape_json(text: str) -> str:

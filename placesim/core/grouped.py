@@ -1,4 +1,4 @@
-"""Values in lists by their keys, and in tuples of given lengths."""
+"""Values in lists by their keys, in tuples of given lengths, and as numbers."""
 
 from __future__ import annotations
 

@@ -129,6 +129,8 @@ def apart_options() -> Mapping[str, Any]:
     return {"start_new_session": True}
 
 
+_PIPE_BYTES = 1 << 20
+"""Size of a pipe that Linux gives to any user."""
 FORKS = sys.platform == "linux"
 """Whether a process can continue in a copy of itself; on macOS, libraries that Python calls may then stop working."""
 
@@ -143,6 +145,7 @@ def start_fork(work: Callable[[BinaryIO], object]) -> tuple[int, BinaryIO]:
     import signal
 
     reader, writer = os.pipe()
+    _widen_pipe(writer)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the copy must not handle it as this process does
     try:
         process = os.fork()
@@ -155,6 +158,16 @@ def start_fork(work: Callable[[BinaryIO], object]) -> tuple[int, BinaryIO]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(writer)
     return process, os.fdopen(reader, "rb")
+
+
+def _widen_pipe(writer: int) -> None:
+    """Let a pipe hold as much as its user may have in it, so that the copy can go on while nobody reads."""
+    if sys.platform == "linux":
+        import fcntl
+        from contextlib import suppress
+
+        with suppress(OSError):  # the user may have many such pipes
+            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def _work_and_end(work: Callable[[BinaryIO], object], reader: int, writer: int) -> NoReturn:

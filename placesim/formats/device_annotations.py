@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from placesim.graph.copied_devices import colocated_copies
+from placesim.graph.first_places import first_places
 from placesim.graph.graph import Graph, LibraryFunction, Node, NodeDef
 from placesim.graph.node_patterns import find_matching_names
 from placesim.graph.session_steps import GraphFile
@@ -15,12 +17,13 @@ from placesim.graph.session_steps import GraphFile
 def device_annotations(file: GraphFile) -> dict[str, int]:
     """Return the number of nodes that request each device, in the order in which the devices first appear."""
     classes, numbers = file.graph.classes()
-    nodes = Counter(numbers.tolist())  # in the order of their first nodes
-    found = Counter[str]()
-    for number, count in nodes.items():
-        found[classes[number].device] += count
-    del found[""]
-    return dict(found)
+    counts = np.bincount(numbers, minlength=len(classes)).tolist()
+    found: dict[str, int] = {}
+    for number in np.argsort(first_places(numbers, len(classes))).tolist():
+        device = classes[number].device
+        if device and counts[number]:
+            found[device] = found.get(device, 0) + counts[number]
+    return found
 
 
 def clear_devices(file: GraphFile) -> GraphFile:

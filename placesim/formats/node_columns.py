@@ -132,11 +132,13 @@ class ImportedNodes:
         """Return the classes of the nodes."""
         return NodeClasses(list(self._classes), np.concatenate([np.empty(0, np.int64), *(b.numbers for b in self._blocks)]))
 
-    def edges(self) -> tuple[Integers, Integers]:
-        """Return the source and the reader of each edge."""
-        sources = np.concatenate([np.empty(0, np.int64), *(block.sources for block in self._blocks)])
-        counts = np.concatenate([np.empty(0, np.int64), *(block.counts for block in self._blocks)])
-        return sources, np.repeat(np.arange(len(self)), counts)
+    def edges_from(self, sources: bytearray) -> Iterator[tuple[int, int]]:
+        """Yield the source and the reader of each edge from the nodes with a byte other than 0, sorted by reader."""
+        is_from = np.frombuffer(sources, np.bool_)
+        for first, block in zip(self._firsts, self._blocks, strict=False):
+            chosen = is_from[block.sources]
+            readers = np.repeat(np.arange(first, first + len(block.names)), block.counts)
+            yield from zip(block.sources[chosen].tolist(), readers[chosen].tolist(), strict=True)
 
 
 @lru_cache

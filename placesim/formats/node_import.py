@@ -15,6 +15,7 @@ from placesim.core.dtypes import DataType
 from placesim.formats.node_checks import NodeChecks, node_text
 from placesim.formats.node_columns import ImportedNodes, NodeBlock, NodeColumns, first_outputs
 from placesim.formats.problems import ACYCLIC, FileProblems, part_position, value_position
+from placesim.graph.first_places import first_places
 from placesim.graph.graph import Graph, Integers, Node, NodeClass, NodeDef, Signature, split_tensor_name
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import CONSTANTS
@@ -142,9 +143,8 @@ class NodeImport:
     def _class_numbers(self, columns: NodeColumns) -> Integers | None:
         """Return the numbers of the nodes' classes; None if a node is invalid, which is not reported."""
         known, numbers = self._signatures, []
-        first = np.full(len(columns.kinds), -1)
-        first[columns.rows[::-1]] = np.arange(len(columns.rows))[::-1]  # the last assignment counts: that of the first row
-        for kind, row in zip(columns.kinds, first.tolist(), strict=True):
+        first = first_places(columns.rows, len(columns.kinds)).tolist()
+        for kind, row in zip(columns.kinds, first, strict=True):
             if row < 0:
                 numbers.append(-1)
                 continue

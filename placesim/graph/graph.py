@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
-
-import numpy as np
 
 from placesim.core.dtypes import RESOURCE, DataType
 from placesim.core.errors import InvalidArgumentError, Location
@@ -25,6 +23,9 @@ from placesim.ops.attributes import Attrs, AttrValue, as_held_by_kernel
 from placesim.ops.categories import MERGES, NEXT_ITERATIONS
 from placesim.ops.definitions import OpDef
 from placesim.ops.registry import Registry, load_registry
+
+if TYPE_CHECKING:
+    import numpy as np
 
 COLUMNS = 4096
 """Factor of packed locations, `line * COLUMNS + column`; a larger column is stored as the largest possible column."""
@@ -263,7 +264,7 @@ class NodeClass(NamedTuple):
     is_labelled: bool
 
 
-Integers = np.ndarray[Any, np.dtype[np.int64]]
+Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
 class NodeClasses(NamedTuple):
@@ -274,7 +275,7 @@ class NodeClasses(NamedTuple):
 
 
 class UnmadeNodes(Protocol):
-    """Nodes of a file, with the ids from 0 on, before anybody has asked for them as objects."""
+    """Nodes of a file, with the ids from 0 on, before anybody has asked for them as objects. Each comes after its inputs."""
 
     def __len__(self) -> int: ...
 
@@ -290,8 +291,8 @@ class UnmadeNodes(Protocol):
     def classes(self) -> NodeClasses:
         """Return the classes of the nodes."""
 
-    def edges(self) -> tuple[Integers, Integers]:
-        """Return the source and the reader of each edge."""
+    def edges_from(self, sources: bytearray) -> Iterator[tuple[int, int]]:
+        """Yield the source and the reader of each edge from the nodes with a byte other than 0, sorted by reader."""
 
 
 class Origin(NamedTuple):
@@ -314,8 +315,8 @@ class Graph:
     graph file, inner ones first. `scope_lines` has the lines of a script that were running when a name scope was first opened,
     packed as `Node.location`, the innermost first. `versions` are the producer and minimal consumer of a converted GraphDef.
 
-    `unmade` has the nodes of a GraphDef until somebody asks for `nodes`. The methods `peek`, `names`, `classes` and `edges`
-    leave them unmade, which is faster and takes less memory.
+    `unmade` has the nodes of a GraphDef until somebody asks for `nodes`. `peek`, `names`, `classes` and `edges_from` leave them
+    unmade, which is faster and takes less memory.
 
     `runtime_ids` is set only on a graph that the runtime has changed: its nodes are in the runtime's order, and `runtime_ids`
     has the runtime's numbers of these nodes. `origins` maps nodes made by lowering to their sources.
@@ -368,17 +369,23 @@ class Graph:
         """Return the classes of the nodes."""
         if self.unmade is not None:
             return self.unmade.classes()
+        import numpy as np
+
         classes, numbers = numbered((node.signature, node.device, "_class" in node.attrs) for node in self.nodes)
         return NodeClasses(list(map(NodeClass._make, classes)), np.array(numbers, np.int64))
 
-    def edges(self) -> tuple[Integers, Integers]:
-        """Return the source and the reader of each edge: first the data edges, then the control edges, sorted by reader."""
+    def edges_from(self, sources: bytearray) -> Iterator[tuple[int, int]]:
+        """Yield the source and the reader of each edge from the nodes with a byte other than 0, sorted by reader."""
         if self.unmade is not None:
-            return self.unmade.edges()
-        sides = [list(map(attrgetter(name), self.nodes)) for name in ("input_nodes", "control_inputs")]
-        counts = np.array([len(inputs) for inputs in chain.from_iterable(sides)], np.int64)
-        sources = np.fromiter(chain.from_iterable(chain.from_iterable(sides)), np.int64, counts.sum())
-        return sources, np.repeat(np.tile(np.arange(len(self.nodes)), 2), counts)
+            yield from self.unmade.edges_from(sources)
+            return
+        for node in self.nodes:
+            for i in node.input_nodes:
+                if sources[i]:
+                    yield i, node.id
+            for i in node.control_inputs:
+                if sources[i]:
+                    yield i, node.id
 
     def node(self, name: str) -> Node:
         """Return the node called `name`. Raises KeyError if there is none."""
@@ -503,8 +510,13 @@ class Graph:
 
     def _is_in_order(self) -> bool:
         """Whether every node comes after its inputs."""
-        sources, readers = self.edges()
-        return bool((sources < readers).all())
+        for own, node in enumerate(() if self.unmade is not None else self.nodes):
+            for i in node.input_nodes:
+                if i >= own:
+                    return False
+            if node.control_inputs and max(node.control_inputs) >= own:
+                return False
+        return True
 
     def _inputs_to_wait_for(self, node: Node) -> int:
         # a Merge of a loop does not wait for the next iteration, which depends on it (6.5.2)

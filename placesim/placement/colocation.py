@@ -240,7 +240,7 @@ class ColocationGraph:
 
     def candidates(self, node_id: int) -> Constraints:
         """Return the constraints of a node's group with its candidates (6.1).  Raises NoCandidates if there are none."""
-        root = self.root(node_id)
+        root = self.root(node_id) if self.is_grouped[node_id] else node_id
         found = self.constraints[root]
         if found.candidates:
             return found

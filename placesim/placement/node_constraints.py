@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placesim.core.errors import InternalError
+from placesim.graph.first_places import first_places
 from placesim.graph.graph import Graph, Node, NodeClasses, Signature
 from placesim.graph.node_text import format_debug_node, node_error, node_tag
 from placesim.machine.device_names import ANY, DeviceName, parse_runtime_name
@@ -65,20 +66,21 @@ class NodeConstraints:
         if self.assigned:  # as if each of these nodes were the only one of its class
             numbers = numbers.copy()
             numbers[list(self.assigned)] = np.arange(count, count + len(self.assigned))
-        order = np.asarray(self.order, np.int64)
-        ordered = numbers[order]
-        first = np.full(count + len(self.assigned), -1)
-        first[ordered[::-1]] = np.arange(len(order))[::-1]  # the last position that is set for a class remains: its first one
-        found: list[Constraints] = [None] * len(first)  # type: ignore[list-item]
+        ordered = numbers if self.order == range(len(numbers)) else numbers[np.array(self.order, np.int64)]
+        first = first_places(ordered, count + len(self.assigned))
+        found: list[Constraints] = [None] * (len(first) + 1)  # type: ignore[list-item]
         end = 0
         try:
             for number in np.argsort(first, kind="stable")[np.count_nonzero(first < 0) :].tolist():
                 end = int(first[number])
-                found[number] = self._own(self.graph.peek(int(order[end])))
-            end = len(order)
+                found[number] = self._own(self.graph.peek(self.order[end]))
+            end = len(ordered)
         finally:
-            for node_id, number in zip(order[:end].tolist(), ordered[:end].tolist(), strict=True):
-                constraints[node_id] = found[number]
+            if end < len(constraints):
+                is_left = np.ones(len(constraints), np.bool_)
+                is_left[list(self.order[:end])] = False
+                numbers = np.where(is_left, len(first), numbers)  # the last of `found`, which is None
+            constraints[:] = map(found.__getitem__, numbers.tolist())
 
     def _own(self, node: Node) -> Constraints:
         template = self._templates.get(node.signature)

@@ -72,6 +72,8 @@ class _Kind(IntEnum):
 
 _GENERATOR, _IDENTITY = int(_Kind.GENERATOR), int(_Kind.IDENTITY)
 """Kinds as plain integers, which compare faster in a byte array than enumeration members."""
+_ONLY_GENERATORS = bytes(kind == _GENERATOR for kind in range(256))
+"""Table that translates kinds to 1 for generators and 0 for others."""
 
 
 def place_graph(
@@ -223,11 +225,11 @@ class _Placer:
 
     def _common_consumer_devices(self, kinds: bytearray) -> dict[int, Device | None]:
         """Return for each generator the common device of all its consumers; None if they differ or are not placed yet."""
-        sources, readers = self.graph.edges()  # control edges count as much as data edges (6.3 A)
-        relevant = np.frombuffer(kinds, np.uint8)[sources] == _GENERATOR
+        chosen = self.chosen
         found: dict[int, Device | None] = {}
-        devices = map(self.chosen.__getitem__, readers[relevant].tolist())
-        for source, device in zip(sources[relevant].tolist(), devices, strict=True):
+        # control edges count as much as data edges (6.3 A)
+        for source, reader in self.graph.edges_from(kinds.translate(_ONLY_GENERATORS)):
+            device = chosen[reader]
             if found.setdefault(source, device) is not device:
                 found[source] = None
         return found

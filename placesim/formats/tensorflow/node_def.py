@@ -36,6 +36,8 @@ _CACHED_BYTES = 512
 _MAX_CACHED = 1 << 18
 _MANY_NODES = 150_000
 """Number of nodes from which a second processor is worthwhile."""
+_OWN_BLOCKS = 4
+"""Number of blocks of which a second processor takes apart all but one."""
 _FEW_NODES = 64
 """Number of nodes below which reading them together is no faster than one by one (measured)."""
 
@@ -78,14 +80,19 @@ class NodeReader:
 
     def read_columns(self, data: memoryview, spans: Sequence[int]) -> Generator[NodeColumns]:
         """Return an iterator over the same nodes, in blocks. Raises WireError."""
-        parts = (tuple(node_parts(data, *run)) for run in split_runs(spans) if len(run[0]) >= _FEW_NODES)
         is_ahead = len(spans) > 2 * _MANY_NODES and can_compute_ahead()
-        with computed_ahead(parts) if is_ahead else nullcontext(parts) as ready:
+        runs = [run for run in split_runs(spans) if len(run[0]) >= _FEW_NODES]
+        # this process has less to do, so it takes some blocks apart itself
+        ahead = (tuple(node_parts(data, *run)) for number, run in enumerate(runs) if number % _OWN_BLOCKS)
+        number = 0
+        with computed_ahead(ahead) if is_ahead else nullcontext(ahead) as ready:
             for starts, ends in split_runs(spans):
                 if len(starts) < _FEW_NODES:
                     yield _as_columns(self._read(data[start:end]) for start, end in zip(starts, ends, strict=True))
-                else:
-                    yield self._read_alike(data, starts, ends, NodeParts(*next(ready)))
+                    continue
+                parts = NodeParts(*next(ready)) if number % _OWN_BLOCKS else node_parts(data, starts, ends)
+                number += 1
+                yield self._read_alike(data, starts, ends, parts)
 
     def _read_alike(self, data: memoryview, starts: Column, ends: Column, parts: NodeParts) -> NodeColumns:
         known, keys, rows = self._alike, parts.keys, np.array(np.frombuffer(parts.rows, np.int64))

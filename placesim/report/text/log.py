@@ -74,7 +74,7 @@ def creation_lines(log: Iterable[CreationLine], devices: Iterable[Device], class
 
 def format_lines(lines: Iterable[LogLine]) -> str:
     """Join lines of the log."""
-    return "".join([part for node, end in lines for part in (node, end.text)])
+    return "".join([f"{node}{end.text}" for node, end in lines])
 
 
 def format_pieces(lines: Iterable[LogLine]) -> Iterator[str]:
