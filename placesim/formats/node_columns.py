@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, compress, count, repeat
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,11 +26,21 @@ class NodeKind(NamedTuple):
     is_labelled: bool
 
 
+class BlockAttrs(Protocol):
+    """The attrs of the nodes of a block."""
+
+    def all(self) -> Sequence[Attrs]:
+        """Return the attrs of all nodes."""
+
+    def of(self, row: int) -> Attrs:
+        """Return the attrs of one of the nodes."""
+
+
 class NodeColumns(NamedTuple):
     """NodeDefs without locations. `rows` has the index of each node's kind.
 
     `counts` are the numbers of inputs. For each input, `near` has the index of the node that it names, or -1, and `far` has the
-    texts of the inputs with -1. `attrs` returns the attrs of the nodes at these indices.
+    texts of the inputs with -1.
     """
 
     names: list[str]
@@ -39,27 +49,45 @@ class NodeColumns(NamedTuple):
     far: Sequence[str]
     kinds: Sequence[NodeKind]
     rows: Integers
-    attrs: Callable[[Integers], Sequence[Attrs]]
+    attrs: BlockAttrs
 
-    def inputs(self) -> list[tuple[str, ...]]:
-        """Return the inputs of each node as texts."""
-        return input_texts(self.names, self.counts, self.near, self.far)
+    def inputs(self, rows: Sequence[int] | None = None) -> list[tuple[str, ...]]:
+        """Return the inputs of the nodes as texts: of all, or of those with these indices, which ascend."""
+        counts, near, far = self.counts, self.near, iter(self.far)
+        if rows is not None:
+            is_asked = np.zeros(len(counts), np.bool_)
+            is_asked[rows] = True
+            is_kept = np.repeat(is_asked, counts)
+            far = compress(self.far, is_kept[near < 0].tolist())
+            counts, near = counts[rows], near[is_kept]
+        return in_tuples([self.names[row] if row >= 0 else next(far) for row in near.tolist()], counts.tolist())
+
+    def with_texts(self, texts: Mapping[int, tuple[str, tuple[str, ...]]]) -> NodeColumns:
+        """Return the columns with these names and inputs of some nodes, by their indices, which ascend."""
+        rows = list(texts)
+        if list(zip(map(self.names.__getitem__, rows), self.inputs(rows), strict=True)) == list(texts.values()):
+            return self
+        names, inputs = self.names.copy(), self.inputs()
+        for row, (name, read) in texts.items():
+            names[row], inputs[row] = name, read
+        counts, near, far = input_columns(names, inputs)
+        return self._replace(names=names, counts=counts, near=near, far=far)
 
     def node_defs(self) -> Iterator[NodeDef]:
         kinds = list(map(self.kinds.__getitem__, self.rows.tolist()))
         ops, devices = map(attrgetter("op"), kinds), map(attrgetter("device"), kinds)
-        return map(NodeDef, self.names, ops, self.inputs(), devices, self.attrs(np.arange(len(kinds))))
+        return map(NodeDef, self.names, ops, self.inputs(), devices, self.attrs.all())
 
     def node_def(self, row: int) -> NodeDef:
         """Return one of the NodeDefs, without its inputs."""
         kind = self.kinds[self.rows[row]]
-        return NodeDef(self.names[row], kind.op, (), kind.device, self.attrs(np.array([row]))[0])
+        return NodeDef(self.names[row], kind.op, (), kind.device, self.attrs.of(row))
 
 
-def input_texts(names: Sequence[str], counts: Integers, near: Integers, far: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return the texts of inputs given as in `NodeColumns`."""
-    rest = iter(far)
-    return in_tuples([names[row] if row >= 0 else next(rest) for row in near.tolist()], counts.tolist())
+def input_columns(names: Iterable[str], inputs: Sequence[tuple[str, ...]]) -> tuple[Integers, Integers, list[str]]:
+    """Return `counts`, `near` and `far` of nodes with these names and inputs."""
+    near, far = find_near(zip(names, count()), list(chain.from_iterable(inputs)))
+    return np.array(list(map(len, inputs)), np.int64), near, far
 
 
 def find_near(names: Iterable[tuple[str, int]], inputs: Sequence[str]) -> tuple[Integers, list[str]]:
@@ -75,29 +103,33 @@ class NodeBlock(NamedTuple):
     numbers: Integers
     counts: Integers
     sources: Integers
-    attrs: Callable[[Integers], Sequence[Attrs]]
+    attrs: BlockAttrs
 
-    def make(self, first: int, classes: Sequence[NodeClass]) -> Iterator[Node]:
-        """Return the nodes; the id of the first one is given."""
+    def make(self, first: int, ids: Sequence[int], classes: Sequence[NodeClass]) -> Iterator[Node]:
+        """Return the nodes; the id of the first one is given. `ids` has all ids as objects, which the nodes share."""
         counts = self.counts.tolist()
-        found = list(map(classes.__getitem__, self.numbers.tolist()))
-        signatures, devices = map(attrgetter("signature"), found), map(attrgetter("device"), found)
-        slots, tied = map(first_outputs, counts), in_tuples(self.sources.tolist(), counts)
-        attrs = self.attrs(np.arange(len(counts)))
-        return map(Node, count(first), self.names, signatures, attrs, tied, slots, repeat(()), devices)
+        signatures, devices, _ = zip(*map(classes.__getitem__, self.numbers.tolist()), strict=True)
+        slots = map(first_outputs, counts)
+        tied = in_tuples(map(ids.__getitem__, self.sources.tolist()), counts)
+        own = ids[first : first + len(counts)]
+        return map(Node, own, self.names, signatures, self.attrs.all(), tied, slots, repeat(()), devices)
 
-    def only(self, row: int) -> NodeBlock:
-        """Return a block with one of the nodes."""
-        start = int(self.counts[:row].sum())
-        sources = self.sources[start : start + int(self.counts[row])]
-        some = slice(row, row + 1)
-        return NodeBlock(self.names[some], self.numbers[some], self.counts[some], sources, lambda rows: self.attrs(rows + row))
+    def only(self, row: int, node_id: int, classes: Sequence[NodeClass]) -> Node:
+        """Return one of the nodes."""
+        signature, device, _ = classes[self.numbers[row]]
+        start, count = int(self.counts[:row].sum()), int(self.counts[row])
+        tied = tuple(self.sources[start : start + count].tolist())
+        return Node(node_id, self.names[row], signature, self.attrs.of(row), tied, first_outputs(count), (), device)
 
 
 class ImportedNodes:
-    """The nodes of a graph in blocks. `classes` gives the classes of nodes their consecutive numbers, and may still grow."""
+    """The nodes of a graph in blocks.
 
-    def __init__(self, classes: dict[NodeClass, int]) -> None:
+    `ids` are the ids of all nodes, and `classes` are the classes of the graph's nodes. Both may still grow.
+    """
+
+    def __init__(self, ids: Sequence[int], classes: Sequence[NodeClass]) -> None:
+        self._ids = ids
         self._classes = classes
         self._blocks: list[NodeBlock] = []
         self._firsts = [0]
@@ -112,17 +144,17 @@ class ImportedNodes:
 
     def make(self) -> list[Node]:
         """Return the nodes as objects; then there are none here."""
-        classes, nodes = list(self._classes), list[Node]()
-        blocks, self._blocks, self._firsts = self._blocks, [], [0]
+        nodes, blocks = list[Node](), self._blocks[::-1]
+        self._blocks, self._firsts = [], [0]
         with collector_paused():
-            for block in blocks:
-                nodes += block.make(len(nodes), classes)
+            while blocks:
+                nodes += blocks.pop().make(len(nodes), self._ids, self._classes)
         return nodes
 
     def node(self, node_id: int) -> Node:
         """Return a copy of a single node."""
         index = bisect_right(self._firsts, node_id) - 1
-        return next(self._blocks[index].only(node_id - self._firsts[index]).make(node_id, list(self._classes)))
+        return self._blocks[index].only(node_id - self._firsts[index], node_id, self._classes)
 
     def names(self) -> list[str]:
         """Return the names of the nodes."""
@@ -130,7 +162,8 @@ class ImportedNodes:
 
     def classes(self) -> NodeClasses:
         """Return the classes of the nodes."""
-        return NodeClasses(list(self._classes), np.concatenate([np.empty(0, np.int64), *(b.numbers for b in self._blocks)]))
+        numbers = (block.numbers for block in self._blocks)
+        return NodeClasses(self._classes, np.concatenate([np.empty(0, np.int64), *numbers]))
 
     def edges_from(self, sources: bytearray) -> Iterator[tuple[int, int]]:
         """Yield the source and the reader of each edge from the nodes with a byte other than 0, sorted by reader."""

@@ -43,10 +43,12 @@ class NodeImport:
         self._pending: list[tuple[Node, tuple[str, ...], Any]] = []
         self._broken: dict[str, int] = {}
         self._signatures: dict[Any, tuple[Signature, Attrs]] = {}
-        self._classes: dict[NodeClass, int] = {}
+        self._classes: list[NodeClass] = []
+        self._class_numbers: dict[NodeClass, int] = {}
+        self._ids: list[int] = []
         self._numbers = array("q")
         self._fitting: set[int] = set()
-        self._unmade = ImportedNodes(self._classes)
+        self._unmade = ImportedNodes(self._ids, self._classes)
         graph.hold(self._unmade)
 
     def add_all(self, node_defs: Iterable[NodeDef], tree: Any = None) -> None:
@@ -77,8 +79,9 @@ class NodeImport:
 
         Nodes with a problem, and all after them, go to `add_all`, which reports the problems in order.
         """
-        numbers = None if self._problems else self._class_numbers(columns)
-        if numbers is None or not self._name_all(columns.names):
+        numbers = None if self._problems else self._numbers_of(columns)
+        ids = None if numbers is None else self._name_all(columns.names)
+        if numbers is None or ids is None:
             self.add_all(columns.node_defs())
             return
         graph, first = self._graph, len(self._graph)
@@ -88,28 +91,33 @@ class NodeImport:
         block = NodeBlock(columns.names, numbers, columns.counts, sources, columns.attrs)
         self._number_nodes(first)
         self._numbers.frombytes(numbers.tobytes())
+        self._ids += ids
         if graph.unmade is self._unmade:
             self._unmade.append(block)
         else:
-            graph.nodes.extend(block.make(first, list(self._classes)))
+            graph.nodes.extend(block.make(first, self._ids, self._classes))
         # most inputs are first outputs of earlier nodes, whose types have been checked for the same classes
-        rows = np.repeat(np.arange(len(numbers)), columns.counts)
-        is_other = (sources < 0) | (sources >= rows + first)
-        others = {*rows[is_other].tolist(), *self._unfit(block, rows, is_other)}
-        if others:
-            inputs = columns.inputs()
-            for row in sorted(others):
-                node = graph.nodes[first + row]
-                node.input_nodes = node.input_slots = ()
-                self._tie_or_wait(node, inputs[row])
+        readers = np.repeat(np.arange(len(numbers)), columns.counts)
+        is_other = (sources < 0) | (sources >= readers + first)
+        others = {*readers[is_other].tolist(), *self._unfit(block, readers, is_other)}
+        rows = sorted(others)
+        for row, inputs in zip(rows, columns.inputs(rows) if rows else (), strict=True):
+            node = graph.nodes[first + row]
+            node.input_nodes = node.input_slots = ()
+            self._tie_or_wait(node, inputs)
 
     def _number_nodes(self, end: int) -> None:
-        """Give a class to each node up to `end` that was added by itself."""
+        """Give a class to each node before `end` that was added by itself."""
         for node in self._graph.nodes[len(self._numbers) : end] if len(self._numbers) < end else ():
             self._numbers.append(self._class_number(node.signature, node.device, "_class" in node.attrs))
+            self._ids.append(node.id)
 
     def _class_number(self, signature: Signature, device: str, is_labelled: bool) -> int:
-        return self._classes.setdefault(NodeClass(signature, device, is_labelled), len(self._classes))
+        found = NodeClass(signature, device, is_labelled)
+        number = self._class_numbers.setdefault(found, len(self._classes))
+        if number == len(self._classes):
+            self._classes.append(found)
+        return number
 
     def _unfit(self, block: NodeBlock, rows: Integers, is_other: np.ndarray[Any, np.dtype[np.bool_]]) -> Iterator[int]:
         """Yield the rows of nodes whose inputs differ in number or types from those of their ops.
@@ -125,22 +133,21 @@ class NodeImport:
         places = np.arange(len(rows)) - (ends - counts)[rows]
         of_nodes = numbers << 2 * _FIELD_BITS | _MOST_FIELD << _FIELD_BITS | counts
         of_inputs = numbers[rows] << 2 * _FIELD_BITS | places << _FIELD_BITS | read
-        fitting, known = self._fitting, list(self._fitting)
+        fitting, known = self._fitting, np.array(list(self._fitting), np.int64)
         new = {*np.flatnonzero(np.isin(of_nodes, known, invert=True)).tolist()}
         new |= {*rows[np.isin(of_inputs, known, invert=True)].tolist()}
-        classes = list(self._classes) if new else []
         for row in sorted(new.difference(rows[is_other].tolist())):
             inputs = slice(ends[row] - counts[row], ends[row])
             found = {int(of_nodes[row]), *of_inputs[inputs].tolist()}
             if not found <= fitting:
-                wanted = classes[numbers[row]].signature
-                given = [(classes[number].signature, 0) for number in read[inputs].tolist()]
+                wanted = self._classes[numbers[row]].signature
+                given = [(self._classes[number].signature, 0) for number in read[inputs].tolist()]
                 if len(given) == len(wanted.input_dtypes) and not _misfits(wanted, given):
                     fitting |= found
                 else:
                     yield row
 
-    def _class_numbers(self, columns: NodeColumns) -> Integers | None:
+    def _numbers_of(self, columns: NodeColumns) -> Integers | None:
         """Return the numbers of the nodes' classes; None if a node is invalid, which is not reported."""
         known, numbers = self._signatures, []
         first = first_places(columns.rows, len(columns.kinds)).tolist()
@@ -156,23 +163,22 @@ class NodeImport:
             numbers.append(self._class_number(known[id(kind.shared)][0], kind.device, kind.is_labelled))
         return np.array(numbers)[columns.rows]
 
-    def _name_all(self, names: Sequence[str]) -> bool:
-        """Give the next ids to names. Returns False, and gives none, if a name is invalid or in use."""
+    def _name_all(self, names: Sequence[str]) -> list[int] | None:
+        """Give the next ids to names; returns these ids, or None, and gives none, if a name is invalid or in use."""
         text = "\n".join(("", *names, ""))
         if not text.isascii() or any(beginning in text for beginning in _BEGINNINGS):
-            return False
+            return None
         if len(text.encode().translate(None, _NAME_BYTES)) > len(names) + 1:
-            return False
+            return None
         ids, first = self._graph.ids, len(self._graph)
         known = len(ids)
-        for _ in map(ids.setdefault, names, count(first)):
-            pass
+        given = list(map(ids.setdefault, names, count(first)))
         if len(ids) == known + len(names):
-            return True
+            return given
         for name in set(names):
             if ids[name] >= first:
                 del ids[name]
-        return False
+        return None
 
     def _tie_or_wait(self, node: Node, inputs: tuple[str, ...], places: Any = None) -> None:
         """Connect a node's inputs; if an input is no earlier node, `finish` connects them."""

@@ -353,8 +353,8 @@ class Graph:
         return len(self.nodes if self.unmade is None else self.unmade)
 
     def hold(self, unmade: UnmadeNodes) -> None:
-        """Let these be the nodes of the graph, which has none, until somebody asks for `nodes`. Does nothing if one has."""
-        if "nodes" not in self.__dict__:
+        """Let these be the nodes of a graph without nodes until somebody asks for `nodes`. Does nothing if somebody has."""
+        if "nodes" not in self.__dict__ and self.unmade is None:
             self.unmade = unmade
 
     def peek(self, node_id: int) -> Node:

@@ -170,7 +170,7 @@ class _Placer:
 
     def _place_first_pass(self, kinds: bytearray) -> list[int]:
         """Place every node except generators.  Return the generators."""
-        groups, graph, chosen = self.groups, self.graph, self.chosen
+        groups, chosen = self.groups, self.chosen
         constraints, is_grouped, log = groups.constraints, groups.is_grouped, self.log
         assigned, generators = groups.assigned, []
         for node_id in self.order:
@@ -182,7 +182,7 @@ class _Placer:
                 # pass 2 places these after their consumers, so a log usually ends with constants (6.2)
                 generators.append(node_id)
             elif kind or is_grouped[node_id]:
-                self._place_ordinary(graph.peek(node_id), kind)
+                self._place_ordinary(self.graph.nodes[node_id], kind)
             else:
                 # a node on its own: neither heuristic nor group can change the first candidate
                 found = constraints[node_id]

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, count
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +18,20 @@ import numpy as np
 from placesim.core.dtypes import DataType
 from placesim.core.process.ahead import can_compute_ahead, computed_ahead
 from placesim.core.protobuf_wire import BYTES, WireError, field_head, fields, message_field
-from placesim.formats.node_columns import NodeColumns, NodeKind, find_near, input_texts
+from placesim.formats.node_columns import NodeColumns, NodeKind, input_columns
 from placesim.formats.tensorflow.attr_value import LARGE_BYTES, UnrepresentableValue, read_entry, read_string, write_attr
 from placesim.formats.tensorflow.messages import Buffer, Message, UnknownFields, message_class, parse, parser, serialise
-from placesim.formats.tensorflow.node_parts import LABEL, NUMBER_HEADS, Column, NodeParts, node_parts, split_runs
+from placesim.formats.tensorflow.node_parts import (
+    LABEL,
+    NUMBER_HEADS,
+    Column,
+    NodeParts,
+    Numbers,
+    node_parts,
+    split_runs,
+    tensor_at,
+    tensors,
+)
 from placesim.formats.tensorflow.tensor_proto import raw_content, write_tensor
 from placesim.graph.graph import NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, TensorValue
@@ -99,7 +109,7 @@ class NodeReader:
         templates = [known.get(key, _UNLIKE) for key in keys]
         is_unlike = np.array([template is _UNLIKE for template in templates])
         read: dict[int, NodeDef] = {}
-        numbers = parts.tensors() if is_unlike.any() else {}
+        numbers = tensors(parts.numbers) if is_unlike.any() else {}
         for row in np.flatnonzero(is_unlike[rows]).tolist():
             index = int(rows[row])
             op, rest = keys[index]
@@ -109,17 +119,13 @@ class NodeReader:
                 rows[row] = len(templates)
                 templates.append(_template(read[row], shared))
                 self._learn(read[row], op, rest, numbers.get(row))
-        attrs = _AlikeAttrs(templates, rows, {row: node.attrs for row, node in read.items()}, parts, self._labels)
+        attrs = _AlikeAttrs(
+            templates, rows, {row: node.attrs for row, node in read.items()}, parts.numbers, parts.labels, self._labels
+        )
         kinds = [NodeKind(found.op, found.device, found.attrs, found.label >= 0) for found in templates]
         counts, near = (np.frombuffer(column, np.int64) for column in (parts.counts, parts.near))
-        names, far = parts.names, parts.far
-        if read:
-            inputs = input_texts(names, counts, near, far)
-            if any((names[row], inputs[row]) != (node.name, node.inputs) for row, node in read.items()):
-                for row, node in read.items():
-                    names[row], inputs[row] = node.name, node.inputs
-                counts, near, far = _input_columns(names, inputs)
-        return NodeColumns(names, counts, near, far, kinds, rows, attrs)
+        columns = NodeColumns(parts.names, counts, near, parts.far, kinds, rows, attrs)
+        return columns.with_texts({row: (node.name, node.inputs) for row, node in read.items()}) if read else columns
 
     def _learn(self, node: NodeDef, op: str, rest: str, number: TensorValue | None) -> None:
         """Record a template from the second node with the same op, device and attrs, for later ones.
@@ -240,21 +246,17 @@ def _as_columns(read: Iterable[tuple[NodeDef, Attrs]]) -> NodeColumns:
     nodes, shared = zip(*read, strict=True)
     names, _, inputs, _, attrs, _ = zip(*nodes, strict=True)
     kinds = [NodeKind(node.op, node.device, kind, "_class" in node.attrs) for node, kind in zip(nodes, shared, strict=True)]
-    columns = _input_columns(names, inputs)
-    return NodeColumns(list(names), *columns, kinds, np.arange(len(nodes)), _Rows(attrs))
+    return NodeColumns(list(names), *input_columns(names, inputs), kinds, np.arange(len(nodes)), _ReadAttrs(attrs))
 
 
-def _input_columns(names: Iterable[str], inputs: Sequence[tuple[str, ...]]) -> tuple[Column, Column, list[str]]:
-    """Return `counts`, `near` and `far` of NodeColumns."""
-    near, far = find_near(zip(names, count()), list(chain.from_iterable(inputs)))
-    return np.array(list(map(len, inputs)), np.int64), near, far
+class _ReadAttrs(tuple[Attrs, ...]):
+    """The attrs of the nodes of a block, all of which have been read by themselves."""
 
+    def all(self) -> list[Attrs]:
+        return list(self)
 
-class _Rows(tuple[Attrs, ...]):
-    """The attrs of the nodes of a block, as a function."""
-
-    def __call__(self, rows: Column) -> list[Attrs]:
-        return list(map(self.__getitem__, rows.tolist()))
+    def of(self, row: int) -> Attrs:
+        return self[row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,33 +266,36 @@ class _AlikeAttrs:
     templates: Sequence[_NodeTemplate]
     rows: Column
     read: Mapping[int, Attrs]
-    parts: NodeParts
-    labels: dict[str, tuple[str]]
+    numbers: Numbers
+    labels: Mapping[int, str]
+    label_attrs: dict[str, tuple[str]]
 
-    def __call__(self, rows: Column) -> list[Attrs]:
-        """Return the attrs of the nodes at these indices.
-
-        Each constant has an array of its own, as the accounting of memory expects.
-        """
-        numbers = self.parts.tensors() if any(template.tensor for template in self.templates) else {}
-        found = [self.templates[index].attrs for index in self.rows[rows].tolist()]
+    def all(self) -> list[Attrs]:
+        """Return the attrs of all nodes. Each constant has an array of its own, as the accounting of memory expects."""
+        found = [self.templates[index].attrs for index in self.rows.tolist()]
         is_special = np.array([bool(template.tensor) or template.label >= 0 for template in self.templates])[self.rows]
-        is_special[list(self.read)] = True
-        for place in np.flatnonzero(is_special[rows]).tolist():
-            found[place] = self._special(int(rows[place]), numbers)
+        is_special[list(self.read)] = False
+        numbers = tensors(self.numbers) if is_special.any() else {}
+        special = np.flatnonzero(is_special)
+        for row, index in zip(special.tolist(), self.rows[special].tolist(), strict=True):
+            found[row] = self._special(self.templates[index], row, numbers.get(row))
+        for row, attrs in self.read.items():
+            found[row] = attrs
         return found
 
-    def _special(self, row: int, numbers: Mapping[int, TensorValue]) -> Attrs:
-        if row in self.read:
-            return self.read[row]
-        _, _, attrs, tensor, place = self.templates[int(self.rows[row])]
+    def of(self, row: int) -> Attrs:
+        """Return the attrs of one of the nodes."""
+        found = self.read.get(row)
+        return self._special(self.templates[int(self.rows[row])], row, tensor_at(self.numbers, row)) if found is None else found
+
+    def _special(self, template: _NodeTemplate, row: int, number: TensorValue | None) -> Attrs:
+        _, _, attrs, tensor, place = template
         found = attrs
         if place >= 0:
-            items, text = list(attrs.items()), self.parts.labels[row]
-            label = self.labels.setdefault(text, (text,))
-            found = dict([*items[:place], ("_class", label), *items[place:]])
+            items, text = list(attrs.items()), self.labels[row]
+            found = dict([*items[:place], ("_class", self.label_attrs.setdefault(text, (text,))), *items[place:]])
         if tensor:
-            found = {**found, tensor: numbers[row] if row in numbers else _copied(attrs[tensor])}
+            found = {**found, tensor: _copied(attrs[tensor]) if number is None else number}
         return found
 
 

@@ -7,6 +7,7 @@ parts of such nodes, in steps for all nodes of a block.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import chain, compress, count, repeat
 from typing import Any, NamedTuple
@@ -44,14 +45,17 @@ _LABEL_HEAD = b"*\0\n\x06_class\x12\0\n\0\x12\0"
 """Bytes of an attr with a short colocation label before the label, with zeros for the four lengths."""
 
 
+Numbers = dict[str, tuple[list[int], bytes]]
+"""Rows of the constants that end in a single number, and the bytes of these numbers, by the name of the numbers' type."""
+
+
 class NodeParts(NamedTuple):
     """The parts of the nodes of a block, as Python's plain types and columns of integers, or the bytes of these.
 
     `counts`, `near` and `far` describe the inputs as in `NodeColumns`. `rows` has for each node the index of its op and its
     rest, the device and the attrs with each byte as a character, in `keys`. The op is empty if the node is not in the usual
-    form. If a constant ends in a single number, `numbers` has its row under the number's type, with the bytes of all these
-    numbers, the number is not part of the rest, and the op is `CONST_OF_NUMBER`. If a node has one colocation label, `labels`
-    has the label by row, and the rest has `LABEL` in place of the attr.
+    form. If a constant ends in a single number, this is in `numbers` instead of the rest, and the op is `CONST_OF_NUMBER`. If a
+    node has one colocation label, `labels` has the label by row, and the rest has `LABEL` in place of the attr.
     """
 
     names: list[str]
@@ -60,17 +64,28 @@ class NodeParts(NamedTuple):
     far: list[str]
     rows: Column | bytes
     keys: list[tuple[str, str]]
-    numbers: dict[str, tuple[list[int], bytes]]
+    numbers: Numbers
     labels: dict[int, str]
 
-    def tensors(self) -> dict[int, TensorValue]:
-        """Return the numbers as tensors, by row."""
-        found: dict[int, TensorValue] = {}
-        for dtype in NUMBER_HEADS:
-            rows, content = self.numbers[dtype.name]
-            values = np.frombuffer(content, dtype.numpy)
-            found |= zip(rows, map(TensorValue, repeat(dtype), map(np.array, values)), strict=True)
-        return found
+
+def tensors(numbers: Numbers) -> dict[int, TensorValue]:
+    """Return all the `numbers` of a block's parts as tensors, by row."""
+    found: dict[int, TensorValue] = {}
+    for dtype in NUMBER_HEADS:
+        rows, content = numbers[dtype.name]
+        values = np.frombuffer(content, dtype.numpy)
+        found |= zip(rows, map(TensorValue, repeat(dtype), map(np.array, values)), strict=True)
+    return found
+
+
+def tensor_at(numbers: Numbers, row: int) -> TensorValue | None:
+    """Return one of the `numbers` of a block's parts as a tensor; None if the row has none."""
+    for dtype in NUMBER_HEADS:
+        rows, content = numbers[dtype.name]
+        place = bisect_left(rows, row)
+        if rows[place : place + 1] == [row]:
+            return TensorValue(dtype, np.array(np.frombuffer(content, dtype.numpy)[place]))
+    return None
 
 
 def split_runs(spans: Sequence[int]) -> Iterator[tuple[Column, Column]]:
@@ -157,12 +172,10 @@ def _inputs(found: Bytes, rest: Column, end: Column) -> tuple[Column, Column, Co
     return row, start, start + found[start - 1], rest
 
 
-def _numbers(
-    found: Bytes, rows: Column, op: Column, op_end: Column, rest: Column, end: Column
-) -> tuple[dict[str, tuple[list[int], bytes]], Column]:
+def _numbers(found: Bytes, rows: Column, op: Column, op_end: Column, rest: Column, end: Column) -> tuple[Numbers, Column]:
     """Return the single number at the end of constants, as in `NodeParts`, and the end of the rest of each row."""
     rest_end = end.copy()
-    numbers: dict[str, tuple[list[int], bytes]] = {}
+    numbers: Numbers = {}
     rows = rows[op_end[rows] - op[rows] == len(_CONST)]
     rows = rows[(found[op[rows, None] + np.arange(len(_CONST))] == np.frombuffer(_CONST, np.uint8)).all(1)]
     for dtype, head in NUMBER_HEADS.items():
