@@ -78,9 +78,8 @@ class NodeColumns(NamedTuple):
         ops, devices = map(attrgetter("op"), kinds), map(attrgetter("device"), kinds)
         return map(NodeDef, self.names, ops, self.inputs(), devices, self.attrs.all())
 
-    def node_def(self, row: int) -> NodeDef:
-        """Return one of the NodeDefs, without its inputs."""
-        kind = self.kinds[self.rows[row]]
+    def node_def(self, row: int, kind: NodeKind) -> NodeDef:
+        """Return one of the NodeDefs, which is of this kind, without its inputs."""
         return NodeDef(self.names[row], kind.op, (), kind.device, self.attrs.of(row))
 
 

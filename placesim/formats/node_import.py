@@ -27,8 +27,9 @@ _BEGINNINGS = ("\n\n", "\n-", "\n/", "\n>")
 """Beginnings of names that are empty or invalid, in a text with a name in each line."""
 _FIELD_BITS = 20
 _MOST_FIELD = (1 << _FIELD_BITS) - 1
-"""Maximum number of classes, and of inputs of a node, up to which the types of many nodes are compared at once."""
+"""Maximum number of signatures, and of inputs of a node, up to which the types of many nodes are compared at once."""
 _MAX_CYCLE_NAMES = 20
+BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class NodeImport:
@@ -44,9 +45,10 @@ class NodeImport:
         self._broken: dict[str, int] = {}
         self._signatures: dict[Any, tuple[Signature, Attrs]] = {}
         self._classes: list[NodeClass] = []
-        self._class_numbers: dict[NodeClass, int] = {}
+        self._class_numbers: dict[tuple[Signature, str, bool], int] = {}
         self._ids: list[int] = []
-        self._numbers = array("q")
+        self._types: dict[Signature, int] = {}
+        self._type_numbers = array("q")
         self._fitting: set[int] = set()
         self._unmade = ImportedNodes(self._ids, self._classes)
         graph.hold(self._unmade)
@@ -88,80 +90,85 @@ class NodeImport:
         far = np.fromiter(map(graph.ids.get, columns.far, repeat(-1)), np.int64, len(columns.far))
         sources = columns.near + first
         sources[columns.near < 0] = far
-        block = NodeBlock(columns.names, numbers, columns.counts, sources, columns.attrs)
-        self._number_nodes(first)
-        self._numbers.frombytes(numbers.tobytes())
+        block = NodeBlock(columns.names, numbers[0], columns.counts, sources, columns.attrs)
+        for node in graph.nodes[len(self._ids) : first] if len(self._ids) < first else ():  # added by themselves
+            self._ids.append(node.id)
+            self._type_numbers.append(self._type_number(node.signature))
         self._ids += ids
+        self._type_numbers.frombytes(numbers[1].tobytes())
         if graph.unmade is self._unmade:
             self._unmade.append(block)
         else:
             graph.nodes.extend(block.make(first, self._ids, self._classes))
         # most inputs are first outputs of earlier nodes, whose types have been checked for the same classes
-        readers = np.repeat(np.arange(len(numbers)), columns.counts)
+        readers = np.repeat(np.arange(len(ids)), columns.counts)
         is_other = (sources < 0) | (sources >= readers + first)
-        others = {*readers[is_other].tolist(), *self._unfit(block, readers, is_other)}
+        others = {*readers[is_other].tolist(), *self._unfit(block, numbers[1], readers, is_other)}
         rows = sorted(others)
         for row, inputs in zip(rows, columns.inputs(rows) if rows else (), strict=True):
             node = graph.nodes[first + row]
             node.input_nodes = node.input_slots = ()
             self._tie_or_wait(node, inputs)
 
-    def _number_nodes(self, end: int) -> None:
-        """Give a class to each node before `end` that was added by itself."""
-        for node in self._graph.nodes[len(self._numbers) : end] if len(self._numbers) < end else ():
-            self._numbers.append(self._class_number(node.signature, node.device, "_class" in node.attrs))
-            self._ids.append(node.id)
+    def _type_number(self, signature: Signature) -> int:
+        return self._types.setdefault(signature, len(self._types))
 
     def _class_number(self, signature: Signature, device: str, is_labelled: bool) -> int:
-        found = NodeClass(signature, device, is_labelled)
-        number = self._class_numbers.setdefault(found, len(self._classes))
-        if number == len(self._classes):
-            self._classes.append(found)
+        key = signature, device, is_labelled
+        number = self._class_numbers.get(key)
+        if number is None:
+            number = self._class_numbers[key] = len(self._classes)
+            self._classes.append(NodeClass(*key))
         return number
 
-    def _unfit(self, block: NodeBlock, rows: Integers, is_other: np.ndarray[Any, np.dtype[np.bool_]]) -> Iterator[int]:
+    def _unfit(self, block: NodeBlock, types: Integers, readers: Integers, is_other: BoolArray) -> Iterator[int]:
         """Yield the rows of nodes whose inputs differ in number or types from those of their ops.
 
-        `rows` has the row of each input. Nodes with an input in `is_other` are left out.
+        `types` has the number of each node's signature, and `readers` the row of each input. Nodes with an input in `is_other`
+        are left out.
         """
-        numbers, counts, sources = block.numbers, block.counts, block.sources
-        if len(self._classes) > _MOST_FIELD or counts.max() >= _MOST_FIELD:
-            yield from range(len(numbers))
+        counts = block.counts
+        if len(self._types) > _MOST_FIELD or counts.max() >= _MOST_FIELD:
+            yield from range(len(counts))
             return
         ends = np.cumsum(counts)
-        read = np.frombuffer(self._numbers, np.int64)[sources]
-        places = np.arange(len(rows)) - (ends - counts)[rows]
-        of_nodes = numbers << 2 * _FIELD_BITS | _MOST_FIELD << _FIELD_BITS | counts
-        of_inputs = numbers[rows] << 2 * _FIELD_BITS | places << _FIELD_BITS | read
+        read = np.frombuffer(self._type_numbers, np.int64)[block.sources]
+        places = np.arange(len(readers)) - (ends - counts)[readers]
+        of_nodes = types << 2 * _FIELD_BITS | _MOST_FIELD << _FIELD_BITS | counts
+        of_inputs = types[readers] << 2 * _FIELD_BITS | places << _FIELD_BITS | read
         fitting, known = self._fitting, np.array(list(self._fitting), np.int64)
         new = {*np.flatnonzero(np.isin(of_nodes, known, invert=True)).tolist()}
-        new |= {*rows[np.isin(of_inputs, known, invert=True)].tolist()}
-        for row in sorted(new.difference(rows[is_other].tolist())):
+        new |= {*readers[np.isin(of_inputs, known, invert=True)].tolist()}
+        signatures = list(self._types) if new else []
+        for row in sorted(new.difference(readers[is_other].tolist())):
             inputs = slice(ends[row] - counts[row], ends[row])
             found = {int(of_nodes[row]), *of_inputs[inputs].tolist()}
             if not found <= fitting:
-                wanted = self._classes[numbers[row]].signature
-                given = [(self._classes[number].signature, 0) for number in read[inputs].tolist()]
+                wanted = signatures[types[row]]
+                given = [(signatures[number], 0) for number in read[inputs].tolist()]
                 if len(given) == len(wanted.input_dtypes) and not _misfits(wanted, given):
                     fitting |= found
                 else:
                     yield row
 
-    def _numbers_of(self, columns: NodeColumns) -> Integers | None:
-        """Return the numbers of the nodes' classes; None if a node is invalid, which is not reported."""
+    def _numbers_of(self, columns: NodeColumns) -> tuple[Integers, Integers] | None:
+        """Return the numbers of the nodes' classes and types; None if a node is invalid, which is not reported."""
         known, numbers = self._signatures, []
         first = first_places(columns.rows, len(columns.kinds)).tolist()
         for kind, row in zip(columns.kinds, first, strict=True):
-            if row < 0:
-                numbers.append(-1)
+            if row < 0:  # no node is of this kind
+                numbers.append((-1, -1))
                 continue
-            if id(kind.shared) not in known:
-                signature = self._signature(columns.node_def(row), self._silent_checks)
+            found = known.get(id(kind.shared))
+            if found is None:
+                signature = self._signature(columns.node_def(row, kind), self._silent_checks)
                 if signature is None:
                     return None
-                known[id(kind.shared)] = signature, kind.shared
-            numbers.append(self._class_number(known[id(kind.shared)][0], kind.device, kind.is_labelled))
-        return np.array(numbers)[columns.rows]
+                found = known[id(kind.shared)] = signature, kind.shared
+            of_class = self._class_number(found[0], kind.device, kind.is_labelled)
+            numbers.append((of_class, self._type_number(found[0])))
+        classes, types = np.array(numbers, np.int64)[columns.rows].T
+        return classes, types
 
     def _name_all(self, names: Sequence[str]) -> list[int] | None:
         """Give the next ids to names; returns these ids, or None, and gives none, if a name is invalid or in use."""

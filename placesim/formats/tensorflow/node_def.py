@@ -58,16 +58,14 @@ class _NodeTemplate(NamedTuple):
     They may also differ in the number of the attr `tensor`, and in a colocation label, which is attr number `label`.
     """
 
-    op: str
-    device: str
-    attrs: Attrs
+    kind: NodeKind
     tensor: str = ""
     label: int = -1
 
 
 _CLASS = message_field(_KEY, b"_class")
 """Bytes with which the entry of a colocation label usually begins."""
-_UNLIKE = _NodeTemplate("", "", {})
+_UNLIKE = _NodeTemplate(NodeKind("", "", {}, False))
 """Template of no node: such a node must be read by itself."""
 
 
@@ -107,22 +105,23 @@ class NodeReader:
     def _read_alike(self, data: memoryview, starts: Column, ends: Column, parts: NodeParts) -> NodeColumns:
         known, keys, rows = self._alike, parts.keys, np.array(np.frombuffer(parts.rows, np.int64))
         templates = [known.get(key, _UNLIKE) for key in keys]
-        is_unlike = np.array([template is _UNLIKE for template in templates])
+        unlike = np.flatnonzero(np.array([template is _UNLIKE for template in templates])[rows])
         read: dict[int, NodeDef] = {}
-        numbers = tensors(parts.numbers) if is_unlike.any() else {}
-        for row in np.flatnonzero(is_unlike[rows]).tolist():
-            index = int(rows[row])
+        alone: list[NodeKind] = []
+        numbers = tensors(parts.numbers) if unlike.size else {}
+        spans = zip(starts[unlike].tolist(), ends[unlike].tolist(), strict=True)
+        for row, index, (start, end) in zip(unlike.tolist(), rows[unlike].tolist(), spans, strict=True):
             op, rest = keys[index]
             templates[index] = known.get((op, rest), _UNLIKE)  # perhaps learned from an earlier row
             if templates[index] is _UNLIKE:
-                read[row], shared = self._read(data[starts[row] : ends[row]])
-                rows[row] = len(templates)
-                templates.append(_template(read[row], shared))
-                self._learn(read[row], op, rest, numbers.get(row))
-        attrs = _AlikeAttrs(
-            templates, rows, {row: node.attrs for row, node in read.items()}, parts.numbers, parts.labels, self._labels
-        )
-        kinds = [NodeKind(found.op, found.device, found.attrs, found.label >= 0) for found in templates]
+                node, shared = self._read(data[start:end])
+                read[row] = node
+                alone.append(NodeKind(node.op, node.device, shared, "_class" in node.attrs))
+                self._learn(node, op, rest, numbers.get(row))
+        rows[list(read)] = np.arange(len(keys), len(keys) + len(read))
+        made = {row: node.attrs for row, node in read.items()}
+        attrs = _AlikeAttrs(templates, rows, made, parts.numbers, parts.labels, self._labels)
+        kinds = [template.kind for template in templates] + alone
         counts, near = (np.frombuffer(column, np.int64) for column in (parts.counts, parts.near))
         columns = NodeColumns(parts.names, counts, near, parts.far, kinds, rows, attrs)
         return columns.with_texts({row: (node.name, node.inputs) for row, node in read.items()}) if read else columns
@@ -149,7 +148,8 @@ class NodeReader:
         if number is None:
             held = [name for name, value in attrs.items() if isinstance(value, TensorValue)]
             if len(held) <= (node.op == "Const"):
-                self._alike[op, rest] = _NodeTemplate(node.op, node.device, attrs, "".join(held), place)
+                kind = NodeKind(node.op, node.device, attrs, place >= 0)
+                self._alike[op, rest] = _NodeTemplate(kind, "".join(held), place)
             return
         tensor = next(reversed(list(attrs)), "")
         value = attrs.get(tensor)
@@ -159,7 +159,7 @@ class NodeReader:
         entry = message_field(_ATTR, write_entry(tensor, value))
         if parts[-1].endswith(entry) and entry[: -value.dtype.size].endswith(NUMBER_HEADS[value.dtype]):
             others = {name: other for name, other in attrs.items() if name != tensor}
-            self._alike[op, rest] = _NodeTemplate(node.op, node.device, others, tensor, place)
+            self._alike[op, rest] = _NodeTemplate(NodeKind(node.op, node.device, others, place >= 0), tensor, place)
 
     def read(self, data: Buffer) -> NodeDef:
         """Read a NodeDef. Raises WireError."""
@@ -237,11 +237,6 @@ class NodeReader:
         return found
 
 
-def _template(node: NodeDef, shared: Attrs) -> _NodeTemplate:
-    """Return a template for a node that has been read by itself; `label` only says whether it has one."""
-    return _NodeTemplate(node.op, node.device, shared, label=0 if "_class" in node.attrs else -1)
-
-
 def _as_columns(read: Iterable[tuple[NodeDef, Attrs]]) -> NodeColumns:
     nodes, shared = zip(*read, strict=True)
     names, _, inputs, _, attrs, _ = zip(*nodes, strict=True)
@@ -272,12 +267,14 @@ class _AlikeAttrs:
 
     def all(self) -> list[Attrs]:
         """Return the attrs of all nodes. Each constant has an array of its own, as the accounting of memory expects."""
-        found = [self.templates[index].attrs for index in self.rows.tolist()]
-        is_special = np.array([bool(template.tensor) or template.label >= 0 for template in self.templates])[self.rows]
-        is_special[list(self.read)] = False
-        numbers = tensors(self.numbers) if is_special.any() else {}
-        special = np.flatnonzero(is_special)
-        for row, index in zip(special.tolist(), self.rows[special].tolist(), strict=True):
+        rows = self.rows.copy()
+        rows[list(self.read)] = -1
+        shared = [*(template.kind.shared for template in self.templates), {}]
+        found = list(map(shared.__getitem__, rows.tolist()))
+        is_special = [*(bool(template.tensor) or template.label >= 0 for template in self.templates), False]
+        special = np.flatnonzero(np.array(is_special)[rows])
+        numbers = tensors(self.numbers) if special.size else {}
+        for row, index in zip(special.tolist(), rows[special].tolist(), strict=True):
             found[row] = self._special(self.templates[index], row, numbers.get(row))
         for row, attrs in self.read.items():
             found[row] = attrs
@@ -289,7 +286,7 @@ class _AlikeAttrs:
         return self._special(self.templates[int(self.rows[row])], row, tensor_at(self.numbers, row)) if found is None else found
 
     def _special(self, template: _NodeTemplate, row: int, number: TensorValue | None) -> Attrs:
-        _, _, attrs, tensor, place = template
+        (_, _, attrs, _), tensor, place = template
         found = attrs
         if place >= 0:
             items, text = list(attrs.items()), self.labels[row]
