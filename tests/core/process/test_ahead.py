@@ -52,6 +52,19 @@ def test_values_come_in_their_order(copies: list[int]) -> None:
     assert not any(map(_is_there, copies))
 
 
+def test_a_copy_can_be_a_large_value_ahead() -> None:
+    from fcntl import F_GETPIPE_SZ, F_SETPIPE_SZ, fcntl
+
+    process, pipe = operating_system.start_fork(lambda pipe: None)
+    reader, writer = os.pipe()
+    with pipe, suppress(OSError):  # the user may have too many wide pipes
+        fcntl(writer, F_SETPIPE_SZ, 1 << 20)
+        assert fcntl(pipe, F_GETPIPE_SZ) == 1 << 20
+    operating_system.end_fork(process)
+    os.close(reader)
+    os.close(writer)
+
+
 def test_no_copy_is_left_if_the_values_are_not_used(copies: list[int]) -> None:
     with suppress(KeyboardInterrupt), ahead.computed_ahead(_numbers(10_000)) as values:
         assert next(values) == (0, "")
