@@ -45,9 +45,10 @@ _DENSE_OPERATIONS_PER_BYTE = 8
 class NodeShapes(NamedTuple):
     """A node's op, attrs and static shapes (all known), and the operations and bytes that its kernel's cost model counts.
 
-    `moved_bytes` are the bytes that the kernel reads and writes, `read_bytes` the bytes of its inputs. `kept_bytes` are the
-    bytes of inputs that the step did not make, and `step_bytes` those that a step accesses between two reads of such an input;
-    both are 0 unless a measured host needs them.
+    `moved_bytes` are the bytes that the kernel reads and writes, `read_bytes` the bytes of its inputs. `updated_bytes` are the
+    bytes of variables that it reads and then writes; `moved_bytes` has them twice. `kept_bytes` are the bytes of inputs that
+    the step did not make, and `step_bytes` those that a step accesses between two reads of such an input; both are 0 unless a
+    measured host needs them.
     """
 
     op: str
@@ -58,8 +59,14 @@ class NodeShapes(NamedTuple):
     operations: int
     moved_bytes: int
     read_bytes: int = 0
+    updated_bytes: int = 0
     kept_bytes: int = 0
     step_bytes: int = 0
+
+    @property
+    def accessed_bytes(self) -> int:
+        """The bytes of the tensors that the kernel moves, each counted once."""
+        return self.moved_bytes - self.updated_bytes
 
     @property
     def cost(self) -> CostModel:
