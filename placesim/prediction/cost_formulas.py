@@ -8,7 +8,7 @@ The formulas use only arithmetic, so that the fit (`tests/benchmarks/fit_costs.p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -207,7 +207,7 @@ def kernel_seconds(work: Work, processor: Processor, family: str) -> float:
     seconds = formula(constants, machine, *work.load())
     if isinstance(work, Product):
         if _has_fourier_kernel(work, processor):
-            seconds = _nearly_fastest(seconds, constants.start_seconds + _fourier_seconds(work, machine))
+            seconds = _nearly_fastest((seconds, constants.start_seconds + _fourier_seconds(work, machine)))
         if family == "tensor convolution forward":
             seconds *= processor.forward_share
         seconds *= _grouping_factor(work, processor) * _unaligned_factor(work, processor)
@@ -218,9 +218,10 @@ def kernel_seconds(work: Work, processor: Processor, family: str) -> float:
 
 
 def _has_fourier_kernel(work: Product, processor: Processor) -> bool:
-    """Return whether a library may compute a convolution by Fourier transforms: cuDNN does in float32 without tensor cores."""
-    is_gpu, has_sums = processor.memory != "processor", work.arithmetic in ("float32", "float16")
-    return work.fourier is not None and is_gpu and has_sums and not uses_tensor_cores(work, processor)
+    """Return whether a library may compute the work by Fourier transforms, as cuDNN does with sums in float32."""
+    if work.fourier is None or processor.memory == "processor" or uses_tensor_cores(work, processor):
+        return False
+    return work.arithmetic in ("float32", "float16")
 
 
 def _fourier_seconds(work: Product, machine: ProcessorFigures) -> float:
@@ -230,9 +231,9 @@ def _fourier_seconds(work: Product, machine: ProcessorFigures) -> float:
     return work.fourier.operations / (machine.rate * FOURIER_EFFICIENCY) + moving
 
 
-def _nearly_fastest(*seconds: float) -> float:
-    """Return a smooth minimum: libraries choose nearly the fastest of their kernels."""
-    fastest: float = sum(time**-_CHOICE_SHARPNESS for time in seconds) ** (-1 / _CHOICE_SHARPNESS)
+def _nearly_fastest(times: Iterable[float]) -> float:
+    """Return a smooth minimum of the times of several kernels, since libraries choose nearly the fastest one."""
+    fastest: float = sum(time**-_CHOICE_SHARPNESS for time in times) ** (-1 / _CHOICE_SHARPNESS)
     return fastest
 
 
@@ -340,8 +341,8 @@ def tiled_seconds(
 ) -> float:
     """Return the seconds of `batch` products of `[rows, depth]` and `[depth, columns]`, in tiles that run in waves.
 
-    Each pair of `TILES` and `SPLITS` has a time; the result is a smooth minimum of these, since libraries choose nearly the
-    fastest one. `is_winograd` is 1 if Winograd's method may apply the filter with fewer multiplications, else 0.
+    Each pair of `TILES` and `SPLITS` has a time; the result is nearly the fastest of these. `is_winograd` is 1 if Winograd's
+    method may apply the filter with fewer multiplications, else 0.
     """
     p = c.sharpness
     gain = 1 + (c.winograd_gain - 1) * is_winograd
@@ -349,7 +350,7 @@ def tiled_seconds(
     result = batch * rows * columns * element_bytes
     unit_rate = machine.rate / machine.units
     strides = 1 + machine.has_short_reach * c.far_cost * depth * element_bytes / PAGE_BYTES
-    chosen = 0.0
+    times: list[float] = []
     for tile_rows, tile_columns in TILES:
         intensity = tile_rows * tile_columns / (tile_rows + tile_columns)
         efficiency = c.efficiency * intensity / (intensity + c.half_intensity)
@@ -363,12 +364,11 @@ def tiled_seconds(
             loading = waves * element_bytes * part * (tile_rows + tile_columns) / (machine.clock_hz * c.loaded_bytes_per_clock)
             partial_sums = 2 * 4 * split * batch * rows * columns / machine.bandwidth if split > 1 else 0.0
             seconds = (computing**p + (loading * strides / gain) ** p + (memory + partial_sums) ** p) ** (1 / p)
-            chosen = chosen + (seconds + c.epilogue_share * result / machine.bandwidth) ** -_CHOICE_SHARPNESS
+            times.append(seconds + c.epilogue_share * result / machine.bandwidth)
     if c.direct_efficiency:
         direct = 2 * batch * rows * columns * depth / (machine.rate * c.direct_efficiency)
-        chosen = chosen + ((direct**p + memory**p) ** (1 / p)) ** -_CHOICE_SHARPNESS
-    fastest: float = chosen ** (-1 / _CHOICE_SHARPNESS)
-    return c.start_seconds + fastest
+        times.append((direct**p + memory**p) ** (1 / p))
+    return c.start_seconds + _nearly_fastest(times)
 
 
 def stream_seconds(c: StreamConstants, machine: ProcessorFigures, moved_bytes: float, placed: float) -> float:

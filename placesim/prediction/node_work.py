@@ -37,6 +37,7 @@ _CONVOLUTIONS: Mapping[CostKind, Direction] = {
     "convolution input gradient": "input gradient",
     "convolution filter gradient": "filter gradient",
 }
+_IMAGE_AXES = 4
 _MOST_AXES = 8
 _DENSE_OPERATIONS_PER_BYTE = 8
 """Operations per byte from which an op without a formula counts as compute-bound, like a product."""
@@ -143,11 +144,13 @@ def _product(first: str, second: str, node: NodeShapes, processor: Processor) ->
 def _convolution(direction: Direction, node: NodeShapes, processor: Processor) -> Work:
     """Return the work of a convolution or one of its gradients.
 
-    A three-dimensional convolution is counted as a two-dimensional one whose heights include the depth.
+    A three-dimensional convolution is counted as a two-dimensional one whose heights include the depth; it has no tiles that
+    could be transformed.
     """
     arithmetic = arithmetic_of(node.dtype, processor)
     found = _convolution_sizes(node, direction)
-    return found.work(direction, arithmetic, node.dtype.size, has_channels_apart=_has_channels_apart(node))
+    work = found.work(direction, arithmetic, node.dtype.size, has_channels_apart=_has_channels_apart(node))
+    return work if len(node.convolution(direction)[1]) == _IMAGE_AXES else work._replace(fourier=None)
 
 
 def _has_channels_apart(node: NodeShapes) -> bool:

@@ -118,6 +118,16 @@ def test_a_volume_is_an_image_of_all_its_slices() -> None:
     assert found.operations == 2 * 4 * 4 * 4 * 5 * 27 * 3
 
 
+def test_images_are_transformed_and_volumes_are_not() -> None:
+    image = work_of("Conv2D", [(1, 8, 8, 3), (5, 5, 3, 4)], [(1, 8, 8, 4)], {"data_format": "NHWC", "strides": (1,) * 4})
+    volume_attrs = {"data_format": "NDHWC", "strides": (1,) * 5}
+    volume = work_of("Conv3D", [(1, 4, 8, 8, 3), (5, 5, 5, 3, 4)], [(1, 4, 8, 8, 4)], volume_attrs)
+    assert isinstance(image, Product)
+    assert isinstance(volume, Product)
+    assert image.fourier is not None
+    assert volume.fourier is None
+
+
 def test_a_reduction_along_the_last_axes_has_rows() -> None:
     for results in ((2, 8), (2, 8, 1, 1)):
         found = work_of("Mean", [(2, 8, 4, 5), (2,)], [results], dtype=HALF)
