@@ -1,5 +1,7 @@
 """Constant folding, if requested: an executor computes nodes that depend only on constants before its first step.
 
+Without it, only constants, and identities of them, have their values before: this takes no computing.
+
 Graph, placement, order and memory accounts do not change. The same kernels compute the values, so results are bit-identical. As
 in TensorFlow's constant folding, a node with control inputs is folded too; these inputs still run before the node's readers.
 """
@@ -14,9 +16,9 @@ import numpy as np
 
 from placesim.core.dtypes import RESOURCE, VARIANT
 from placesim.core.errors import OpError, PlacesimError
-from placesim.ops.categories import CONSTANTS, CONTROL_FLOW, RECEIVES, SENDS
+from placesim.ops.categories import CONSTANTS, CONTROL_FLOW, IDENTITIES, RECEIVES, SENDS
 from placesim.ops.kernels.kernel import uses_context
-from placesim.runtime.executors.program import Instruction, Program
+from placesim.runtime.executors.program import Instruction, Program, is_plain_constant
 
 LARGEST_BYTES = 10 << 20
 """Maximum size of a node's outputs, unless its inputs are as large.
@@ -45,6 +47,28 @@ def fold(programs: Sequence[Program]) -> FoldedNodes | None:
     if not states or not all(state.folds and not state.is_watched for state in states):
         return None
     return _ConstantFolder(programs).run()
+
+
+def known_values(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> FoldedNodes | None:
+    """Return the constants and the identities of constants, without computing anything; None if an observer must see them.
+
+    `order` is the order in which the nodes run, as pairs of program and id.
+    """
+    if any(program.state.is_watched for program in programs):
+        return None
+    stores: list[list[Any]] = [[None] * program.store_size for program in programs]
+    known: set[tuple[int, int]] = set()
+    for number, index in order:
+        instruction = programs[number].instructions[index]
+        node = instruction.node
+        if node.op in CONSTANTS and is_plain_constant(instruction):
+            stores[number][instruction.outputs] = instruction.attrs["value"].array
+        elif node.op in IDENTITIES and (number, node.input_nodes[0]) in known:
+            stores[number][instruction.outputs] = stores[number][instruction.inputs[0]]
+        else:
+            continue
+        known.add((number, index))
+    return FoldedNodes(frozenset(known), stores)
 
 
 class _ConstantFolder:

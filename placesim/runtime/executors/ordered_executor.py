@@ -14,7 +14,7 @@ from typing import Any
 from placesim.core.errors import OpError, PlacesimError
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.ops.process.memory_limit import LOOK_AFTER
-from placesim.runtime.executors.constant_folding import fold
+from placesim.runtime.executors.constant_folding import fold, known_values
 from placesim.runtime.executors.fusion import FusionGroup, find_groups
 from placesim.runtime.executors.node_steps import Step, StepCompiler
 from placesim.runtime.executors.observers import Progress, ScheduleObservation, StepObserver
@@ -42,9 +42,9 @@ class Executor:
     ) -> None:
         self.schedule = Schedule(programs) if schedule is None else schedule
         self._remaining: Iterator[Step] = iter(())
-        self._blank: list[list[Any]] = [[None] * program.store_size for program in programs]
-        """The contents of the stores at the beginning of a step."""
-        self._stores = [list(store) for store in self._blank]
+        self._stores: list[list[Any]] = [[None] * program.store_size for program in programs]
+        self._known: list[list[Any]] = [list(store) for store in self._stores]
+        """The contents of the stores at the beginning of a step that nobody observes."""
         self._order = self._unfolded = self.schedule.order
         measurements = programs[0].state.measurements if programs else None
         if rendezvous is None:
@@ -73,28 +73,28 @@ class Executor:
         if observation is None:
             if self._plain is None:
                 steps = [self._compile(n, i, dropped.get((n, i), ())) for n, i in order]
-                self._plain = self._fused(self._without_folded(steps))
-                for store, blank in zip(self._stores, self._blank, strict=True):
-                    blank += [None] * (len(store) - len(blank))  # the positions that fused groups have added
+                self._plain = self._fused(self._without_known(steps))
+                for store, known in zip(self._stores, self._known, strict=True):
+                    known += [None] * (len(store) - len(known))  # the positions that fused groups have added
             self._order = self._unfolded
+            self._fill_stores(self._known)
             return self._plain
         self._order = order
         if self._accounted is None:
             self._accounted = [observation.around(number, index, self._compile(number, index, ())) for number, index in order]
         return self._accounted
 
-    def _without_folded(self, steps: list[Step]) -> list[Step]:
-        """Return the steps except those of folded nodes: their values are in the stores from the beginning."""
-        folded = fold(self.programs)
-        if folded is None:
+    def _without_known(self, steps: list[Step]) -> list[Step]:
+        """Return the steps except those of constants and folded nodes: their values are in the stores from the beginning."""
+        known = fold(self.programs) or known_values(self.programs, self.schedule.order)
+        if known is None:
             return steps
-        kept = [(pair, step) for pair, step in zip(self.schedule.order, steps, strict=True) if pair not in folded.nodes]
+        kept = [(pair, step) for pair, step in zip(self.schedule.order, steps, strict=True) if pair not in known.nodes]
         self._unfolded = [pair for pair, _ in kept]
         for number, index in self._unfolded:
             instruction = self.programs[number].instructions[index]
             for position in instruction.inputs:
-                self._blank[number][position] = folded.stores[number][position]
-        self._clear_stores()
+                self._known[number][position] = known.stores[number][position]
         return [step for _, step in kept]
 
     def _fused(self, steps: list[Step]) -> list[Step]:
@@ -186,11 +186,11 @@ class Executor:
         self._rendezvous.clear()
         self._feeds.clear()
         self._results.clear()
-        self._clear_stores()
+        self._fill_stores([[None] * len(store) for store in self._stores])
 
-    def _clear_stores(self) -> None:
-        for store, blank in zip(self._stores, self._blank, strict=True):
-            store[:] = blank
+    def _fill_stores(self, values: list[list[Any]]) -> None:
+        for store, filling in zip(self._stores, values, strict=True):
+            store[:] = filling
 
     def _compile(self, number: int, index: int, dropped: Sequence[int]) -> Step:
         return self._compilers[number].compile(self.programs[number].instructions[index], dropped)

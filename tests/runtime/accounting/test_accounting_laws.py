@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -155,8 +156,13 @@ def test_values_are_dropped_where_their_memory_is(name: str, tmp_path: Path) -> 
         executor.run({}, is_accounted=False)
         executor.run({})
         ledger.end_step()
-        assert plainly == values == memories
+        assert values == memories
         assert not any(values[-1])
+        # constants, which belong to the graph, have their values before a plain run
+        ran = set(executor._unfolded)
+        free = [value is None for store in executor._known for value in store]
+        shown = [held for pair, held in zip(executor.schedule.order, values, strict=True) if pair in ran]
+        assert [list(compress(held, free)) for held in plainly] == [list(compress(held, free)) for held in shown]
         compared += len(values)
     assert compared
 

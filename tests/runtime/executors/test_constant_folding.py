@@ -20,6 +20,7 @@ from placesim.graph.session_steps import Config, Feed, Fetch, GraphStep
 from placesim.machine.inventory import TaskInventory, build_devices
 from placesim.ops.kernels import KernelTable, load_kernels
 from placesim.runtime.executors import constant_folding
+from placesim.runtime.executors.ordered_executor import Executor
 from placesim.runtime.executors.shared_operands import LARGE_OPERAND
 from placesim.runtime.recording.kernel_timing import MeasuredNode, Measurements
 from placesim.runtime.sessions.session import GraphSession
@@ -339,3 +340,17 @@ def test_memory_is_that_of_all_nodes() -> None:
     graph: dict[str, Any] = {"nodes": SCALED, "run": [{"fetch": ["y"], "feed": {"x": 1.0}, "repeat": 3}]}
     plain, folded = (placesim.run(graph, optimize=optimize, gpu=1, memory_limit="64MiB") for optimize in (False, True))
     assert plain.document() == folded.document()
+
+
+def test_without_it_constants_and_their_identities_need_no_step() -> None:
+    nodes = [X, const("a", [1.0, 2.0]), op("Identity", "read", "a"), op("Neg", "n", "read"), op("Mul", "y", "x", "n")]
+    nodes.append(op("Identity", "passed", "n"))
+    session = make_session(nodes)
+    for x in range(2):
+        np.testing.assert_array_equal(fetch(session, "y", "passed", x=np.float32(x)), [[-x, -2 * x], [-1, -2]])
+    (prepared,) = session._prepared.values()
+    assert isinstance(prepared.executor, Executor)
+    program = prepared.executor.programs[0]
+    ran = [program.instructions[index].node.name for _, index in prepared.executor._unfolded]
+    assert {"a", "read"}.isdisjoint(ran)
+    assert {"n", "y", "passed"}.issubset(ran)

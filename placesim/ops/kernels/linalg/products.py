@@ -66,22 +66,25 @@ def product(left: Tensor, right: Tensor, begin: Begin = nothing_follows) -> Tens
 
 def multiply_into(output: Tensor, left: Tensor, right: Tensor, finish: Finish = leave) -> None:
     """Write the product to `output`, which must not overlap the operands; `finish` gets each row once, in slices."""
-    if output.ndim == left.ndim == right.ndim == 2 and _is_turned(left, right):
+    is_flat = output.ndim == left.ndim == 2
+    if is_flat and right.ndim == 2 and _is_turned(left, right):
         found = np.empty((right.shape[1], len(left)), output.dtype)
         multiply_into(found, right.T, left.T)
         output[...] = found.T
         finish(slice(0, len(output)))
         return
-    count, axis = cut_of(output.shape, left.shape[-1], output.ndim == left.ndim == 2)
-    pieces = pieces_of(right, left, len(left)) if axis != SUMMED or count < 2 else None
+    count, axis = cut_of(output.shape, left.shape[-1], is_flat)
+    if count < 2:
+        multiply_part(output, left, right)
+        finish(slice(0, prod(output.shape[:-1])))
+        return
+    pieces = None if axis == SUMMED else pieces_of(right, left, len(left))
     if pieces is not None and axis == -1 and len(left) >= FEW_ROWS and finish is not leave:
         axis = -2  # unpacked, the other matrix costs a second part little
-    if count > 1 and axis == -output.ndim:
+    if axis == -output.ndim:
         _multiply_parts(output, left, right, count, axis, finish, pieces)
         return
-    if count < 2:
-        multiply_part(output, left, right, pieces)
-    elif axis == SUMMED:
+    if axis == SUMMED:
         _add_up(output, left, right, count)
     elif pieces is not None and len(pieces) >= count:
         _multiply_some_pieces(output, left, pieces, count)
