@@ -20,6 +20,8 @@ from placesim.ops.process.intra_op_threads import spread
 
 PART_WORK = 1 << 23
 """Minimum multiplications in a part: a tenth of a millisecond, many times the cost of starting a part."""
+PART_ELEMENTS = 1 << 18
+"""Minimum elements of the left matrix and the output in a part with less work: to move them takes as long as such work."""
 PART_LENGTH = 1 << 10
 """Minimum rows or columns per part if there are more than two parts, since each part reads the whole other matrix."""
 MOST_PARTS = 16
@@ -145,6 +147,8 @@ def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
     """
     elements = prod(shape)
     count = min(MOST_PARTS, elements * depth // PART_WORK)
+    if count < 2 and is_flat and elements + shape[0] * depth >= 2 * PART_ELEMENTS:
+        count = 2
     if count < 2:
         return 1, SUMMED
     if is_flat and _is_thin(elements, depth):
