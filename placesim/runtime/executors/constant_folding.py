@@ -8,13 +8,14 @@ in TensorFlow's constant folding, a node with control inputs is folded too; thes
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.core.dtypes import RESOURCE, VARIANT
+from placesim.core.dtypes import DOUBLE, FLOAT, RESOURCE, VARIANT
 from placesim.core.errors import OpError, PlacesimError
 from placesim.ops.categories import CONSTANTS, CONTROL_FLOW, IDENTITIES, RECEIVES, SENDS
 from placesim.ops.kernels.kernel import uses_context
@@ -25,6 +26,11 @@ LARGEST_BYTES = 10 << 20
 
 Found by experiment with TensorFlow 2.21, with both of its optimizers enabled.
 """
+
+
+SMALL_SIZE = 1 << 13
+"""Maximum elements of an output of `small_from_known`."""
+_FLOATS = ((FLOAT,), (DOUBLE,))
 
 
 class FoldedNodes(NamedTuple):
@@ -69,6 +75,34 @@ def known_values(programs: Sequence[Program], order: Sequence[tuple[int, int]]) 
             continue
         known.add((number, index))
     return FoldedNodes(frozenset(known), stores)
+
+
+def small_from_known(
+    programs: Sequence[Program], order: Sequence[tuple[int, int]], known: FoldedNodes
+) -> list[tuple[int, int]]:
+    """Return the nodes that compute small tensors of floats, element by element, from known values or each other.
+
+    If they run first, larger ops that read their outputs can be fused with the op before them. None of them can fail, so the
+    order does not decide the error of a step.
+    """
+    shapes = [{position: np.shape(value) for position, value in enumerate(store) if _is_float(value)} for store in known.stores]
+    found = []
+    for number, index in order:
+        instruction = programs[number].instructions[index]
+        read = [shapes[number].get(position) for position in instruction.inputs]
+        if (
+            instruction.kernel.direct is None
+            or instruction.node.control_inputs
+            or instruction.node.signature.output_dtypes not in _FLOATS
+            or (number, index) in known.nodes
+        ):
+            continue
+        sizes = {shape: math.prod(shape) for shape in read if shape is not None}
+        if not sizes or None in read or max(sizes.values()) > SMALL_SIZE or sum(size != 1 for size in sizes.values()) > 1:
+            continue
+        shapes[number][instruction.outputs] = max(sizes, key=lambda shape: (sizes[shape], len(shape)))
+        found.append((number, index))
+    return found
 
 
 class _ConstantFolder:
@@ -163,6 +197,10 @@ def _is_pure(instruction: Instruction) -> bool:
         and RESOURCE not in signature.output_dtypes
         and VARIANT not in signature.output_dtypes
     )
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.generic) and value.dtype in (np.float32, np.float64)
 
 
 def _bytes(values: Sequence[Any]) -> int:

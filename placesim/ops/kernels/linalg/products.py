@@ -21,7 +21,7 @@ from placesim.ops.process.intra_op_threads import spread
 PART_WORK = 1 << 23
 """Minimum multiplications in a part: a tenth of a millisecond, many times the cost of starting a part."""
 PART_ELEMENTS = 1 << 18
-"""Minimum elements of the left matrix and the output in a part with less work: to move them takes as long as such work."""
+"""Minimum elements of the output and the larger matrix in a part with less work: to move them takes as long as such work."""
 PART_LENGTH = 1 << 10
 """Minimum rows or columns per part if there are more than two parts, since each part reads the whole other matrix."""
 MOST_PARTS = 16
@@ -53,7 +53,7 @@ def product(left: Tensor, right: Tensor, begin: Begin = nothing_follows) -> Tens
     `begin` is an epilogue. It is applied only if the product is split along its first axis.
     """
     if left.ndim == right.ndim == 2:
-        if left.size * right.shape[1] < 2 * PART_WORK:
+        if not is_shared(len(left), left.shape[1], right.shape[1]):
             small: Tensor = left.dot(right)  # for two matrices the same as matmul, with less overhead
             return small
         shape: tuple[int, ...] = (len(left), right.shape[1])
@@ -147,7 +147,7 @@ def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
     """
     elements = prod(shape)
     count = min(MOST_PARTS, elements * depth // PART_WORK)
-    if count < 2 and is_flat and elements + shape[0] * depth >= 2 * PART_ELEMENTS:
+    if count < 2 and is_flat and is_shared(shape[0], depth, shape[1]):
         count = 2
     if count < 2:
         return 1, SUMMED
@@ -159,6 +159,12 @@ def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
         axis = -2 if 2 * shape[-2] >= shape[-1] else -1  # rows are preferred, since they are contiguous
         count = min(count, max(2, shape[axis] // PART_LENGTH))
     return min(shares_within(count), shape[axis]), axis
+
+
+def is_shared(rows: int, depth: int, columns: int) -> bool:
+    """Whether two threads should share a product of matrices: it multiplies much, or its parts move much."""
+    outputs = rows * columns
+    return outputs * depth >= 2 * PART_WORK or outputs + max(rows, columns) * depth >= 2 * PART_ELEMENTS
 
 
 def _is_turned(left: Tensor, right: Tensor) -> bool:

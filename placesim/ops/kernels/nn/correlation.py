@@ -18,7 +18,7 @@ from placesim.ops.kernels.blocks.epilogues import Begin, nothing_follows
 from placesim.ops.kernels.blocks.scratch_buffers import scratch
 from placesim.ops.kernels.blocks.work_parts import BLOCK_BYTES, parts, shares
 from placesim.ops.kernels.kernel import Tensor
-from placesim.ops.kernels.linalg.products import PART_WORK, multiply_into, multiply_part, product
+from placesim.ops.kernels.linalg.products import is_shared, multiply_into, multiply_part, product
 from placesim.ops.kernels.nn.patches import WindowBlock, add_patches, is_pointwise, patches_of, rows_of, strided, whole
 from placesim.ops.kernels.nn.windows import SpatialWindow
 from placesim.ops.kernels.nn.winograd import correlate_filter_tiles, correlate_tiles, suits
@@ -113,9 +113,10 @@ def blocks_of(shape: Sequence[int], windows: Sequence[SpatialWindow], length: in
 
     `length` is the number of elements of a patch.
     """
-    patches, work = prod(shape[:-1]), prod(shape) * length
+    patches = prod(shape[:-1])
     count = ceil(patches / max(LONG_BLOCK, BLOCK_BYTES // (length * itemsize)))
-    return whole(windows, shape[0]).cut(shares(max(count, min(2, work // PART_WORK))))
+    least = 2 if is_shared(patches, length, shape[-1]) else 1
+    return whole(windows, shape[0]).cut(shares(max(count, least)))
 
 
 def _correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
