@@ -53,7 +53,7 @@ def product(left: Tensor, right: Tensor, begin: Begin = nothing_follows) -> Tens
     `begin` is an epilogue. It is applied only if the product is split along its first axis.
     """
     if left.ndim == right.ndim == 2:
-        if not is_shared(len(left), left.shape[1], right.shape[1]):
+        if left.size * right.shape[1] < 2 * PART_WORK:
             small: Tensor = left.dot(right)  # for two matrices the same as matmul, with less overhead
             return small
         shape: tuple[int, ...] = (len(left), right.shape[1])
@@ -147,11 +147,12 @@ def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
     """
     elements = prod(shape)
     count = min(MOST_PARTS, elements * depth // PART_WORK)
-    if count < 2 and is_flat and is_shared(shape[0], depth, shape[1]):
+    is_thin = is_flat and _is_thin(elements, depth)
+    if count < 2 and is_flat and not is_thin and is_shared(shape[0], depth, shape[1]):
         count = 2
     if count < 2:
         return 1, SUMMED
-    if is_flat and _is_thin(elements, depth):
+    if is_thin:
         return shares_within(count), SUMMED
     # the longest batch axis, or without one the rows or columns, for which each part reads the whole other matrix
     axis = max(range(-len(shape), -2), key=lambda a: shape[a], default=-2)
