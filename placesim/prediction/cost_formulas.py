@@ -8,7 +8,7 @@ The formulas use only arithmetic, so that the fit (`tests/benchmarks/fit_costs.p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from placesim.prediction.fitted_constants import (
     TILED,
 )
 from placesim.prediction.processors import Processor
-from placesim.prediction.work_amounts import Product, RecurrentLayer, Rows, StreamedBytes, Work
+from placesim.prediction.work_amounts import COMPLEX_BYTES, Product, RecurrentLayer, Rows, StreamedBytes, Work
 
 TILES = ((256, 128), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32), (16, 64), (64, 16))
 """Rows and columns of the tile that one thread block computes: the sizes that libraries offer."""
@@ -71,6 +71,18 @@ networks with groups of a fixed width, such as RegNet.  The factor is the median
 """
 EVEN_GROUPS_SHARE = 0.6
 """Time of convolutions in even groups in this layout, relative to products of the same sizes (ResNeXt on an RTX 3090)."""
+UNALIGNED_FORWARD_SLOWDOWN = 1.8
+"""Factor for forward convolutions without groups that cannot use wide tensor cores, such as those of three channels.
+
+All ten that were recorded on an H100 and an H200 need more time than elsewhere; the factor is the median of those of 32 images.
+"""
+FOURIER_EFFICIENCY = 0.5
+"""Share of the peak rate that the products of complex numbers of a convolution by Fourier transforms reach.
+
+Single convolutions with filters of 5 by 5 to 9 by 9 give it, with two passes over the transformed numbers: float32 on an H100
+and an H200 (recorded), a V100 (PipeDream's layers) and a Titan X (convnet-benchmarks' layers, forward and filter gradient).
+"""
+FOURIER_PASSES = 2
 _FED_BYTES_PER_CLOCK = 2048
 """Operand bytes per clock for a multiprocessor whose tensor cores do 1,024 float16 operations per clock, as in V100."""
 _HALF_BYTES = 2
@@ -160,7 +172,7 @@ def has_rare_kernel(work: Work, processor: Processor) -> bool:
     """
     if not isinstance(work, Product):
         return False
-    if work.is_transformed and processor.memory == "early":
+    if work.fourier is not None and processor.memory == "early":
         return True
     return _lacks_quick_kernel(work, processor)
 
@@ -181,19 +193,48 @@ def _grouping_factor(work: Product, processor: Processor) -> float:
     return UNEVEN_GRADIENT_SLOWDOWN if work.family.endswith("gradient") else 1.0
 
 
+def _unaligned_factor(work: Product, processor: Processor) -> float:
+    """Return the factor of the seconds of a convolution that cannot use wide tensor cores."""
+    is_forward = work.family == "convolution forward" and work.batch == 1 and work.arithmetic in ("tf32", "float16", "bfloat16")
+    is_slow = is_forward and processor.has_wide_tensor_cores and not uses_tensor_cores(work, processor)
+    return UNALIGNED_FORWARD_SLOWDOWN if is_slow else 1.0
+
+
 def kernel_seconds(work: Work, processor: Processor, family: str) -> float:
     """Return the seconds of a kernel on the device, without its launch."""
     machine = machine_of(work, processor)
     formula, constants = _formula(work, family)
     seconds = formula(constants, machine, *work.load())
     if isinstance(work, Product):
+        if _has_fourier_kernel(work, processor):
+            seconds = _nearly_fastest((seconds, constants.start_seconds + _fourier_seconds(work, machine)))
         if family == "tensor convolution forward":
             seconds *= processor.forward_share
-        seconds *= _grouping_factor(work, processor)
+        seconds *= _grouping_factor(work, processor) * _unaligned_factor(work, processor)
         rearranging = rearranged_passes(work, processor) * work.rearranged_bytes / machine.bandwidth
         return seconds + later_start(work, processor) + rearranging
     # the start is that of a GPU kernel; on a CPU, only the executor's dispatch counts
     return seconds - constants.start_seconds if processor.memory == "processor" else seconds
+
+
+def _has_fourier_kernel(work: Product, processor: Processor) -> bool:
+    """Return whether a library may compute the work by Fourier transforms, as cuDNN does with sums in float32."""
+    if work.fourier is None or processor.memory == "processor" or uses_tensor_cores(work, processor):
+        return False
+    return work.arithmetic in ("float32", "float16")
+
+
+def _fourier_seconds(work: Product, machine: ProcessorFigures) -> float:
+    """Return the seconds of a convolution by Fourier transforms, without its start."""
+    assert work.fourier is not None
+    moving = FOURIER_PASSES * COMPLEX_BYTES * work.fourier.numbers / machine.bandwidth
+    return work.fourier.operations / (machine.rate * FOURIER_EFFICIENCY) + moving
+
+
+def _nearly_fastest(times: Iterable[float]) -> float:
+    """Return a smooth minimum of the times of several kernels, since libraries choose nearly the fastest one."""
+    fastest: float = sum(time**-_CHOICE_SHARPNESS for time in times) ** (-1 / _CHOICE_SHARPNESS)
+    return fastest
 
 
 def later_start(work: Work, processor: Processor) -> float:
@@ -300,8 +341,8 @@ def tiled_seconds(
 ) -> float:
     """Return the seconds of `batch` products of `[rows, depth]` and `[depth, columns]`, in tiles that run in waves.
 
-    Each pair of `TILES` and `SPLITS` has a time; the result is a smooth minimum of these, since libraries choose nearly the
-    fastest one. `is_winograd` is 1 if Winograd's method may apply the filter with fewer multiplications, else 0.
+    Each pair of `TILES` and `SPLITS` has a time; the result is nearly the fastest of these. `is_winograd` is 1 if Winograd's
+    method may apply the filter with fewer multiplications, else 0.
     """
     p = c.sharpness
     gain = 1 + (c.winograd_gain - 1) * is_winograd
@@ -309,7 +350,7 @@ def tiled_seconds(
     result = batch * rows * columns * element_bytes
     unit_rate = machine.rate / machine.units
     strides = 1 + machine.has_short_reach * c.far_cost * depth * element_bytes / PAGE_BYTES
-    chosen = 0.0
+    times: list[float] = []
     for tile_rows, tile_columns in TILES:
         intensity = tile_rows * tile_columns / (tile_rows + tile_columns)
         efficiency = c.efficiency * intensity / (intensity + c.half_intensity)
@@ -323,12 +364,11 @@ def tiled_seconds(
             loading = waves * element_bytes * part * (tile_rows + tile_columns) / (machine.clock_hz * c.loaded_bytes_per_clock)
             partial_sums = 2 * 4 * split * batch * rows * columns / machine.bandwidth if split > 1 else 0.0
             seconds = (computing**p + (loading * strides / gain) ** p + (memory + partial_sums) ** p) ** (1 / p)
-            chosen = chosen + (seconds + c.epilogue_share * result / machine.bandwidth) ** -_CHOICE_SHARPNESS
+            times.append(seconds + c.epilogue_share * result / machine.bandwidth)
     if c.direct_efficiency:
         direct = 2 * batch * rows * columns * depth / (machine.rate * c.direct_efficiency)
-        chosen = chosen + ((direct**p + memory**p) ** (1 / p)) ** -_CHOICE_SHARPNESS
-    fastest: float = chosen ** (-1 / _CHOICE_SHARPNESS)
-    return c.start_seconds + fastest
+        times.append((direct**p + memory**p) ** (1 / p))
+    return c.start_seconds + _nearly_fastest(times)
 
 
 def stream_seconds(c: StreamConstants, machine: ProcessorFigures, moved_bytes: float, placed: float) -> float:

@@ -35,8 +35,11 @@ def kernel_shapes(
     made = (*given, *taken)
     operations = int(kernel.flops(inputs, outputs, attrs)) if kernel.flops is not None and made else 0
     dtype = made[0][1] if made else FLOAT
-    shapes = NodeShapes(op, attrs, inputs, outputs, dtype, operations, num_bytes(made), num_bytes(taken))
-    access = shapes.cost.access
+    cost = cost_of(op)
+    updated = max(0, num_bytes(taken[: cost.updated]) - num_bytes(given))  # a ref op returns a variable
+    moved = num_bytes(made) + updated
+    shapes = NodeShapes(op, attrs, inputs, outputs, dtype, operations, moved, num_bytes(taken), updated)
+    access = cost.access
     if access is None or not inputs:
         return shapes
     rest = taken[access.tensors :] + (() if access.updates else given)
@@ -65,7 +68,7 @@ class KeptTensors:
             if site is None or execution.is_dead or cost_of(site.instruction.node.op).kind in _PASSING:
                 continue
             shapes = node_shapes(site, execution)
-            largest = max(largest, shapes.moved_bytes)
+            largest = max(largest, shapes.accessed_bytes)
             node = site.instruction.node
             for number in self._inputs(site, execution):
                 key = id(site.program), node.input_nodes[number], node.input_slots[number]

@@ -37,6 +37,7 @@ _CONVOLUTIONS: Mapping[CostKind, Direction] = {
     "convolution input gradient": "input gradient",
     "convolution filter gradient": "filter gradient",
 }
+_IMAGE_AXES = 4
 _MOST_AXES = 8
 _DENSE_OPERATIONS_PER_BYTE = 8
 """Operations per byte from which an op without a formula counts as compute-bound, like a product."""
@@ -45,9 +46,10 @@ _DENSE_OPERATIONS_PER_BYTE = 8
 class NodeShapes(NamedTuple):
     """A node's op, attrs and static shapes (all known), and the operations and bytes that its kernel's cost model counts.
 
-    `moved_bytes` are the bytes that the kernel reads and writes, `read_bytes` the bytes of its inputs. `kept_bytes` are the
-    bytes of inputs that the step did not make, and `step_bytes` those that a step accesses between two reads of such an input;
-    both are 0 unless a measured host needs them.
+    `moved_bytes` are the bytes that the kernel reads and writes, `read_bytes` the bytes of its inputs. `updated_bytes` are the
+    bytes of variables that it reads and then writes; `moved_bytes` has them twice. `kept_bytes` are the bytes of inputs that
+    the step did not make, and `step_bytes` those that a step accesses between two reads of such an input; both are 0 unless a
+    measured host needs them.
     """
 
     op: str
@@ -58,8 +60,14 @@ class NodeShapes(NamedTuple):
     operations: int
     moved_bytes: int
     read_bytes: int = 0
+    updated_bytes: int = 0
     kept_bytes: int = 0
     step_bytes: int = 0
+
+    @property
+    def accessed_bytes(self) -> int:
+        """The bytes of the tensors that the kernel moves, each counted once."""
+        return self.moved_bytes - self.updated_bytes
 
     @property
     def cost(self) -> CostModel:
@@ -136,11 +144,13 @@ def _product(first: str, second: str, node: NodeShapes, processor: Processor) ->
 def _convolution(direction: Direction, node: NodeShapes, processor: Processor) -> Work:
     """Return the work of a convolution or one of its gradients.
 
-    A three-dimensional convolution is counted as a two-dimensional one whose heights include the depth.
+    A three-dimensional convolution is counted as a two-dimensional one whose heights include the depth; it has no tiles that
+    could be transformed.
     """
     arithmetic = arithmetic_of(node.dtype, processor)
     found = _convolution_sizes(node, direction)
-    return found.work(direction, arithmetic, node.dtype.size, has_channels_apart=_has_channels_apart(node))
+    work = found.work(direction, arithmetic, node.dtype.size, has_channels_apart=_has_channels_apart(node))
+    return work if len(node.convolution(direction)[1]) == _IMAGE_AXES else work._replace(fourier=None)
 
 
 def _has_channels_apart(node: NodeShapes) -> bool:

@@ -11,6 +11,8 @@ from placesim.machine.gpu_models import GPU_MODELS, GpuModel
 from placesim.prediction.fitted_constants import MEASURED_GPUS
 
 Arithmetic = Literal["float64", "float32", "tf32", "float16", "bfloat16", "float8", "int8"]
+Evidence = Literal["measured", "similar", "none"]
+"""Measurements of a GPU that the constants have: of GPUs with its chip, of other GPUs of the catalogue only, or of none."""
 Memory = Literal["stacked", "planar", "gddr6x", "checked", "early", "processor"]
 """Kind of memory: HBM, GDDR, GDDR6X, GDDR with ECC bits in the same memory, any kind before Volta, a CPU's main memory."""
 _BITS = {"float64": 64, "float32": 32, "tf32": 19, "float16": 16, "bfloat16": 16, "float8": 8, "int8": 8}
@@ -39,10 +41,15 @@ _FLOAT8_SINCE = 8.9
 _FLOAT64_TENSOR_CORES, _FLOAT64_TENSOR_GAIN = ("8.0", "9.0"), 2.0
 """Compute capabilities of A100 and H100, whose tensor cores double the rate of float64 products."""
 _WIDE_OPERATIONS_PER_CLOCK = 1500
-_MEASURED_CHIPS = frozenset(
-    (GPU_MODELS[name].compute_capability, GPU_MODELS[name].figures.multiprocessors) for name in MEASURED_GPUS
-)
-"""Compute capabilities and multiprocessors of measured GPUs; boards with the same chip differ only in clock and memory."""
+
+
+def _chip(model: GpuModel) -> tuple[str, int]:
+    """Return compute capability and multiprocessors; boards for which both are equal differ only in clock and memory."""
+    return model.compute_capability, model.figures.multiprocessors
+
+
+_CHIPS = frozenset(map(_chip, GPU_MODELS.values()))
+_MEASURED_CHIPS = frozenset(_chip(GPU_MODELS[name]) for name in MEASURED_GPUS)
 _TENSOR_CORES_GAIN = 3
 """Minimum ratio of the float16 to the float32 rate of GPUs with tensor cores. Without tensor cores, the ratio is at most 2."""
 
@@ -64,7 +71,7 @@ class Processor:
     - `watts`, `process_nm`: power limit and feature size, which bound the sustained rate.
     - `reached`: largest share of the data sheet's float32 rate that kernels reach; `rates` include it.
     - `forward_share`: time of forward convolutions on narrow tensor cores, relative to V100 and T4.
-    - `has_measurements`: whether measurements of a GPU with this chip have a part in the constants.
+    - `evidence`: the measurements that the constants have of such a GPU.
     - `has_short_reach`: whether its translation lookaside buffer (TLB) is too small for rows that are several pages apart.
     """
 
@@ -81,7 +88,7 @@ class Processor:
     has_short_reach: bool = False
     reached: float = 1.0
     forward_share: float = 1.0
-    has_measurements: bool = False
+    evidence: Evidence = "none"
 
     @property
     def has_wide_tensor_cores(self) -> bool:
@@ -156,8 +163,14 @@ def gpu_processor(model: GpuModel) -> Processor:
         has_short_reach=generation < _VOLTA,
         reached=reached,
         forward_share=_FORWARD_SHARES.get(int(generation), 1.0) if own.tf32 else 1.0,
-        has_measurements=(model.compute_capability, own.multiprocessors) in _MEASURED_CHIPS,
+        evidence=_evidence(model),
     )
+
+
+def _evidence(model: GpuModel) -> Evidence:
+    """Return the evidence of a GPU model. Of one whose chip the catalogue lacks, nothing but the user's figures is known."""
+    chip = _chip(model)
+    return "measured" if chip in _MEASURED_CHIPS else "similar" if chip in _CHIPS else "none"
 
 
 def _tensor_arithmetics(model: GpuModel) -> frozenset[Arithmetic]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from placesim.core.errors import PlacesimError
 from placesim.prediction.bottlenecks import find_speedups
 from placesim.prediction.machine_resources import LINK_ASSUMPTION, SimulatedMachine
+from placesim.prediction.processors import Evidence
 from placesim.prediction.simulated_steps import SimulatedStep
 from placesim.prediction.step_tasks import StepCosts
 from placesim.prediction.time_breakdown import Memory, StepTime, TimeStudy
@@ -69,14 +70,21 @@ def study_steps(
     )
 
 
+_EVIDENCE_TEXTS: Mapping[Evidence, str] = {
+    "similar": "few or no kernels were measured on {}: the interval is wider",
+    "none": "no model of the catalogue has the chip of {}: the interval is much wider",
+}
+
+
 def _assumptions(step: Sequence[Execution], machine: SimulatedMachine) -> tuple[str, ...]:
     gpus = [place.gpu.processor for place in machine.places.values() if place.gpu is not None]
     said = list(dict.fromkeys(line for host in machine.hosts.values() for line in host.assumptions(has_gpus=bool(gpus))))
     if machine.assumes_links:
         said.append(LINK_ASSUMPTION)
     said.append("the interval is the 10th-90th percentile of measured times")
-    if unmeasured := dict.fromkeys(gpu.name for gpu in gpus if not gpu.has_measurements):
-        said.append(f"few or no kernels were measured on {', '.join(unmeasured)}: the interval is wider")
+    for evidence, text in _EVIDENCE_TEXTS.items():
+        if names := dict.fromkeys(gpu.name for gpu in gpus if gpu.evidence == evidence):
+            said.append(text.format(", ".join(names)))
     if any(dtype.size == 0 and dtype.name == "string" for e in step for _, dtype in (*e.inputs, *e.outputs)):
         said.append("strings count as 0 bytes")
     return tuple(said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Literal, NamedTuple
 
 from placesim.prediction.processors import Arithmetic
@@ -14,11 +15,26 @@ HALF_FILTER_READS = 9
 cuDNN adds up the pixels of each channel in many parts.  MobileNets that train in channels-last layout on an RTX 3090 (timm,
 cuDNN 8.3) need 6.5 to 12.
 """
+FOURIER_TILES = (16, 32, 64)
+"""Sides of the tiles, in elements, that libraries transform."""
+COMPLEX_BYTES = 8
+_COMPLEX_OPERATIONS = 8
 _OCTET, _ROW_BYTES, _HALF_BYTES = 8, 16, 2
 _EVEN_GROUPS = 32
 """Number of groups of ResNeXt, and of which the others' must be a multiple."""
 _EVEN_GRADIENT_WIDTH = 32
 """Largest number of channels in such a group whose gradients have kernels of their own."""
+
+
+class FourierWork(NamedTuple):
+    """Work of a convolution by Fourier transforms of tiles of its images.
+
+    - `numbers`: number of complex numbers of the transformed images, filters and results.
+    - `operations`: operations of their products, in real numbers.
+    """
+
+    numbers: int
+    operations: int
 
 
 class Product(NamedTuple):
@@ -30,7 +46,7 @@ class Product(NamedTuple):
     - `rearranged_bytes`: bytes of images and results in channels-first layout; tensor cores need them converted.
     - `crosswise`: number of operands of a matrix product whose depth is not contiguous in memory.
     - `has_uneven_groups`: whether the groups of a convolution are others than those that libraries have quick kernels for.
-    - `is_transformed`: whether only some libraries apply the filter with fewer multiplications, by Fourier transforms.
+    - `fourier`: the work of the same convolution by Fourier transforms, with fewer multiplications; None if it has none.
     """
 
     family: str
@@ -46,7 +62,7 @@ class Product(NamedTuple):
     rearranged_bytes: float = 0.0
     crosswise: int = 0
     has_uneven_groups: bool = False
-    is_transformed: bool = False
+    fourier: FourierWork | None = None
 
     @property
     def operations(self) -> float:
@@ -188,10 +204,29 @@ class Convolution(NamedTuple):
         sizes = (self.groups, rows, columns, depth)
         rearranged = element_bytes * (images + pixels * self.filters) if has_channels_apart else 0.0
         product = Product(family, *sizes, arithmetic, element_bytes, float(moved), winograd, octets, rearranged)
-        is_transformed = min(self.filter_height, self.filter_width) > WINOGRAD_FILTER and phases == 1
-        return product._replace(
-            has_uneven_groups=self.groups > 1 and not self._has_even_groups(direction), is_transformed=is_transformed
-        )
+        has_uneven_groups = self.groups > 1 and not self._has_even_groups(direction)
+        return product._replace(has_uneven_groups=has_uneven_groups, fourier=self._fewest_transformed())
+
+    def _fewest_transformed(self) -> FourierWork | None:
+        """Return the work by Fourier transforms of the tiles with the fewest numbers; None for a small filter or strides."""
+        small = min(self.filter_height, self.filter_width) <= WINOGRAD_FILTER
+        if small or self.stride_height * self.stride_width > 1:
+            return None
+        return min((work for side in FOURIER_TILES if (work := self._transformed(side)) is not None), default=None)
+
+    def _transformed(self, side: int) -> FourierWork | None:
+        """Return the work by Fourier transforms of tiles of `side` by `side` elements; None if the filter is larger.
+
+        A tile holds as many results as the filter has positions in it. The transform of real numbers has half of its numbers
+        (Vasilache et al., arXiv:1412.7580).
+        """
+        if max(self.filter_height, self.filter_width) > side:
+            return None
+        down, across = self.out_height / (side - self.filter_height + 1), self.out_width / (side - self.filter_width + 1)
+        tiles = self.images * ceil(down) * ceil(across)
+        points, pairs = side * (side // 2 + 1), self.channels * self.filters // self.groups
+        numbers = points * (tiles * (self.channels + self.filters) + pairs)
+        return FourierWork(numbers, _COMPLEX_OPERATIONS * points * tiles * pairs)
 
     def _has_even_groups(self, direction: Direction) -> bool:
         """Return whether the groups are like ResNeXt's: a multiple of 32, with a power of two channels and filters each."""

@@ -18,7 +18,7 @@ from math import ceil
 from placesim.machine.memory.buffer_sources import JournalEntry
 from placesim.prediction.node_shapes import node_shapes
 from placesim.prediction.node_work import convolution_of
-from placesim.prediction.work_amounts import Convolution
+from placesim.prediction.work_amounts import COMPLEX_BYTES, Convolution
 from placesim.runtime.recording.recorder import Execution
 
 LIMIT_VARIABLE = "TF_CUDNN_WORKSPACE_LIMIT_IN_MB"
@@ -26,7 +26,6 @@ DEFAULT_LIMIT_MB = 4096
 """TensorFlow's limit of one kernel's workspace."""
 _WINOGRAD_RESULTS = 4
 _FFT_TILE = 32
-_COMPLEX_BYTES = 8
 
 
 def workspace_limit(environment: Mapping[str, str]) -> int:
@@ -70,7 +69,7 @@ def workspaces(sizes: Convolution, element_bytes: int) -> Iterator[int]:
         yield transformed(_WINOGRAD_RESULTS, (_WINOGRAD_RESULTS + side - 1) ** 2 * element_bytes)
     largest = max(sizes.filter_height, sizes.filter_width)
     if 1 < largest <= _FFT_TILE:
-        yield transformed(_FFT_TILE - largest + 1, _FFT_TILE * (_FFT_TILE // 2 + 1) * _COMPLEX_BYTES)
+        yield transformed(_FFT_TILE - largest + 1, _FFT_TILE * (_FFT_TILE // 2 + 1) * COMPLEX_BYTES)
 
 
 def highest_peak(journal: Iterable[JournalEntry], largest: Mapping[str, int]) -> int | None:

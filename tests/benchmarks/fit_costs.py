@@ -2,7 +2,8 @@
 
 Prints errors where each fifth of the sizes, and then each device, was no part of the fit; `--write` writes the constants of all
 rows to `placesim/prediction/fitted-constants.txt`.  Least squares of the logarithms, with a loss that lets outliers be, on at
-most some thousand rows a family.
+most some thousand rows a family.  Convolutions that libraries may compute by Fourier transforms count as products here; without
+them, the ends of convolutions' intervals move by at most 4 %.
 """
 
 from __future__ import annotations

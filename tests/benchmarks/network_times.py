@@ -14,7 +14,7 @@ from placesim.machine.inventory import TaskInventory, build_devices
 from placesim.machine.options import make_options
 from placesim.prediction.machine_resources import SimulatedMachine, Threads
 from placesim.prediction.processors import gpu_processor
-from placesim.prediction.simulated_steps import UNMEASURED_DEVIATION, SimulatedStep, board_deviation
+from placesim.prediction.simulated_steps import BOARD_DEVIATIONS, SimulatedStep, board_deviation
 from placesim.prediction.step_tasks import ExecutionCost, StepCosts
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
 from placesim.studies.simulation.simulation import SimulationStage
@@ -69,7 +69,8 @@ class NetworkTime(NamedTuple):
     @property
     def unmeasured(self) -> NetworkTime:
         """The same as if the row's GPU had no measurements."""
-        return self._replace(board=self.board * UNMEASURED_DEVIATION / board_deviation([gpu_processor(self.row.model)]))
+        deviation = board_deviation([gpu_processor(self.row.model)])
+        return self._replace(board=self.board * max(1.0, BOARD_DEVIATIONS["similar"] / deviation))
 
     def is_within_scale(self, scale: float) -> bool:
         """Whether the interval would hold the measurement with this scale."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import ceil
 from typing import NamedTuple
 
 from tests.benchmarks.network_times import NetworkTime
@@ -26,6 +27,15 @@ class Coverage(NamedTuple):
 
 
 def deviation_scale(times: Sequence[NetworkTime]) -> float:
+    """The scale with which `SHARE_WITHIN` of the steps lie in their intervals, and of each large device not much fewer."""
+    by_device: Mapping[str, list[float]] = defaultdict(list)
+    for time in times:
+        by_device[time.row.device].append(time.deviation)
+    large = (sorted(own) for own in by_device.values() if len(own) >= FEWEST_ROWS)
+    return max([_common_scale(times), *(own[ceil(NEAR[0] * len(own)) - 1] for own in large)])
+
+
+def _common_scale(times: Sequence[NetworkTime]) -> float:
     """The scale with which `SHARE_WITHIN` of the steps lie in their intervals, if all devices count the same."""
     counts = Counter(time.row.device for time in times)
     weighted = sorted((time.deviation, 1 / max(counts[time.row.device], FULL_ROWS)) for time in times)

@@ -14,8 +14,11 @@ from placesim.prediction import cost_formulas
 from placesim.prediction.cost_constants import RowsConstants, StepsConstants, StreamConstants, TiledConstants
 from placesim.prediction.cost_formulas import (
     EVEN_GROUPS_SHARE,
+    FOURIER_EFFICIENCY,
+    FOURIER_PASSES,
     START_DEVIATION_SECONDS,
     TF32_START_SECONDS,
+    UNALIGNED_FORWARD_SLOWDOWN,
     UNEVEN_GRADIENT_SLOWDOWN,
     UNEVEN_GROUPS_SLOWDOWN,
     ProcessorFigures,
@@ -34,7 +37,16 @@ from placesim.prediction.cost_formulas import (
 )
 from placesim.prediction.fitted_constants import BANDWIDTH_SHARE, ROWS, SPREAD, STEPS, STREAMS, TILED
 from placesim.prediction.processors import Arithmetic, NoFiguresError, Processor, gpu_processor
-from placesim.prediction.work_amounts import Convolution, Direction, RecurrentLayer, Rows, StreamedBytes, Work, matrix_product
+from placesim.prediction.work_amounts import (
+    Convolution,
+    Direction,
+    FourierWork,
+    RecurrentLayer,
+    Rows,
+    StreamedBytes,
+    Work,
+    matrix_product,
+)
 
 ENDLESS = float("inf")
 PAGE = 65536
@@ -377,6 +389,73 @@ def test_filters_of_five_pixels_have_quick_kernels_in_some_early_libraries_only(
     assert not has_rare_kernel(wide.work("forward", "float32", 4), CPU)
     for name in ("Tesla T4", "Tesla V100-SXM2-16GB", "GeForce RTX 3090"):
         assert not has_rare_kernel(wide.work("forward", "float32", 4), gpu_processor(GPU_MODELS[name]))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "side", "tiles"),
+    [
+        (Convolution(256, 64, 27, 27, 192, 5, 5, 1, 1, 27, 27), 32, 1),  # AlexNet: 28 results of a tile's 32
+        (Convolution(128, 128, 16, 16, 128, 7, 7, 1, 1, 10, 10), 16, 1),
+        (Convolution(128, 64, 64, 64, 128, 9, 9, 1, 1, 56, 56), 64, 1),
+        (Convolution(16, 512, 14, 14, 48, 5, 5, 1, 1, 14, 14), 16, 4),  # one tile of 32 has more numbers of filters
+        (Convolution(256, 96, 27, 27, 256, 5, 5, 1, 1, 27, 27, 2), 32, 1),
+        (Convolution(8, 64, 200, 200, 64, 41, 61, 1, 1, 160, 140), 64, 7 * 35),  # only a tile of 64 holds the filter
+    ],
+)
+def test_a_large_filter_is_a_product_for_each_point_of_transformed_tiles(sizes: Convolution, side: int, tiles: int) -> None:
+    points, pairs = side * (side // 2 + 1), sizes.channels * sizes.filters // sizes.groups
+    tiles *= sizes.images
+    numbers = points * (tiles * (sizes.channels + sizes.filters) + pairs)
+    for direction in get_args(Direction):
+        assert sizes.work(direction, "float32", 4).fourier == FourierWork(numbers, 8 * points * tiles * pairs)
+
+
+def test_small_filters_strides_and_filters_larger_than_a_tile_are_not_transformed() -> None:
+    wide = Convolution(256, 64, 27, 27, 192, 5, 5, 1, 1, 27, 27)
+    strided = wide._replace(stride_height=2, stride_width=2, out_height=14, out_width=14)
+    for sizes in (wide._replace(filter_width=3), strided, wide._replace(filter_height=65)):
+        assert sizes.work("forward", "float32", 4).fourier is None
+
+
+def test_large_filters_take_nearly_the_time_of_their_transforms() -> None:
+    """AlexNet's second convolution on a V100: 2.86 ms were measured, 9.8 without transforms were predicted."""
+    gpu = gpu_processor(GPU_MODELS["Tesla V100-SXM2-16GB"])
+    work = Convolution(256, 64, 27, 27, 192, 5, 5, 1, 1, 27, 27).work("forward", "float32", 4)
+    machine, fourier = machine_of(work, gpu), work.fourier
+    assert fourier is not None
+    moving = FOURIER_PASSES * 8 * fourier.numbers / machine.bandwidth
+    start = TILED["convolution forward"].start_seconds
+    transformed = start + fourier.operations / (FOURIER_EFFICIENCY * machine.rate) + moving
+    direct = kernel_seconds(work._replace(fourier=None), gpu, "convolution forward")
+    assert direct > 3 * transformed
+    assert kernel_seconds(work, gpu, "convolution forward") == pytest.approx(transformed, rel=1e-6)
+    assert 0.8 < transformed / 2.86e-3 < 1.2
+
+
+@pytest.mark.parametrize(
+    ("name", "arithmetic", "size"),
+    [
+        ("Tesla V100-SXM2-16GB", "float16", 2),
+        ("A100-SXM4-40GB", "tf32", 4),
+        ("Tesla P4", "int8", 1),
+        ("Tesla K80", "float64", 8),
+    ],
+)
+def test_tensor_cores_and_other_types_transform_nothing(name: str, arithmetic: Arithmetic, size: int) -> None:
+    gpu, sizes = gpu_processor(GPU_MODELS[name]), Convolution(256, 64, 27, 27, 192, 5, 5, 1, 1, 27, 27)
+    work = sizes.work("forward", arithmetic, size)
+    assert work.fourier is not None
+    for processor in (gpu, CPU) if arithmetic in CPU.rates else (gpu,):
+        family = work_family(work, processor)
+        assert kernel_seconds(work, processor, family) == kernel_seconds(work._replace(fourier=None), processor, family)
+
+
+def test_forward_convolutions_of_few_channels_are_slow_beside_wide_tensor_cores() -> None:
+    sizes = Convolution(32, 3, 224, 224, 64, 7, 7, 2, 2, 112, 112)
+    assert _grouped_factors(sizes, "H100-SXM5-80GB") == pytest.approx([UNALIGNED_FORWARD_SLOWDOWN, 1.0, 1.0])
+    assert _grouped_factors(sizes, "GeForce RTX 4090") == pytest.approx([1.0] * 3)
+    for others in (sizes._replace(channels=8), sizes._replace(channels=96, filters=96, groups=16)):
+        assert _grouped_factors(others, "H100-SXM5-80GB") == pytest.approx([1.0] * 3)
 
 
 LOADS: list[tuple[Work, float, Callable[[ProcessorFigures], float]]] = [

@@ -9,6 +9,8 @@ import pytest
 
 from placesim.core.dtypes import BFLOAT16, DOUBLE, FLOAT, HALF, INT32, QINT8, QUINT8, DataType
 from placesim.machine.gpu_models import GPU_MODELS
+from placesim.ops.kernels import load_kernels
+from placesim.prediction.node_shapes import kernel_shapes
 from placesim.prediction.node_work import NodeShapes, arithmetic_of, node_work
 from placesim.prediction.processors import gpu_processor
 from placesim.prediction.work_amounts import (
@@ -114,6 +116,16 @@ def test_a_volume_is_an_image_of_all_its_slices() -> None:
     found = work_of("Conv3D", [(1, 4, 8, 8, 3), (3, 3, 3, 3, 5)], [(1, 4, 4, 4, 5)], attrs)
     assert isinstance(found, Product)
     assert found.operations == 2 * 4 * 4 * 4 * 5 * 27 * 3
+
+
+def test_images_are_transformed_and_volumes_are_not() -> None:
+    image = work_of("Conv2D", [(1, 8, 8, 3), (5, 5, 3, 4)], [(1, 8, 8, 4)], {"data_format": "NHWC", "strides": (1,) * 4})
+    volume_attrs = {"data_format": "NDHWC", "strides": (1,) * 5}
+    volume = work_of("Conv3D", [(1, 4, 8, 8, 3), (5, 5, 5, 3, 4)], [(1, 4, 8, 8, 4)], volume_attrs)
+    assert isinstance(image, Product)
+    assert isinstance(volume, Product)
+    assert image.fourier is not None
+    assert volume.fourier is None
 
 
 def test_a_reduction_along_the_last_axes_has_rows() -> None:
@@ -333,3 +345,29 @@ def test_the_gradient_of_a_depthwise_filter_reads_more_in_half_precision_with_ch
     ]
     once = 2 * 8 * 8 * 16 * 9
     assert reads == [HALF_FILTER_READS * once, once, once, 0]
+
+
+_TENSOR, _NUMBER = (10, 10), ()
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "outputs", "passes"),
+    [
+        ("AssignVariableOp", [_TENSOR] * 2, 0, 2),
+        ("AssignAddVariableOp", [_TENSOR] * 2, 0, 3),
+        ("AssignAdd", [_TENSOR] * 2, 1, 3),
+        ("ResourceApplyGradientDescent", [_TENSOR, _NUMBER, _TENSOR], 0, 3),
+        ("ResourceApplyMomentum", [_TENSOR, _TENSOR, _NUMBER, _TENSOR, _NUMBER], 0, 5),
+        ("ApplyMomentum", [_TENSOR, _TENSOR, _NUMBER, _TENSOR, _NUMBER], 1, 5),
+        ("ResourceApplyAdam", [*[_TENSOR] * 3, *[_NUMBER] * 6, _TENSOR], 0, 7),
+    ],
+)
+def test_an_update_writes_all_variables_that_it_reads(op: str, inputs: list[Dims], outputs: int, passes: int) -> None:
+    taken, given = tuple((dims, FLOAT) for dims in inputs), ((_TENSOR, FLOAT),) * outputs
+    shapes = kernel_shapes(op, load_kernels()[op], {}, taken, given)
+    numbers = inputs.count(_NUMBER) * 4
+    assert shapes.moved_bytes == passes * 400 + numbers
+    assert shapes.accessed_bytes == (inputs.count(_TENSOR) + outputs) * 400 + numbers
+    work = node_work(shapes, K80)
+    assert isinstance(work, StreamedBytes)
+    assert work.moved_bytes == shapes.moved_bytes

@@ -8,19 +8,18 @@ from typing import Any
 import pytest
 
 from placesim.formats.sources.loading import load
-from placesim.machine.gpu_models import GPU_MODELS, GpuModel
+from placesim.machine.gpu_models import GPU_MODELS, GpuFigures, GpuModel
 from placesim.machine.host_models import HostModel
 from placesim.machine.links import LATENCIES, PCIE_BYTES_PER_LANE
 from placesim.machine.options import make_options
 from placesim.machine.timelines.trace_events import Arrow, Count, TraceSlice, Track
 from placesim.prediction.cost_formulas import machine_of, predict, start_seconds
 from placesim.prediction.hosts import Host
-from placesim.prediction.processors import gpu_processor
+from placesim.prediction.processors import Evidence, gpu_processor
 from placesim.prediction.simulated_steps import (
-    BOARD_DEVIATION,
+    BOARD_DEVIATIONS,
     DEVIATION_SCALE,
     RECENT_DEVIATION_SCALE,
-    UNMEASURED_DEVIATION,
     SimulatedStep,
     board_deviation,
     deviation_scale,
@@ -154,7 +153,7 @@ def test_bounds_and_interval_are_those_of_the_tasks(step: TimeStudy) -> None:
     slow = {run.node: run.high - run.seconds for run in step.nodes}
     fast = {run.node: run.seconds - run.low for run in step.nodes}
     on_path = ("s/a", "f", "s/b", "m")
-    board = BOARD_DEVIATION * 2 * KERNEL  # of both GPUs
+    board = BOARD_DEVIATIONS["measured"] * 2 * KERNEL  # of both GPUs
     assert step.step.high - END == pytest.approx(hypot(sum(slow[node] for node in on_path), board))
     assert END - step.step.low == pytest.approx(hypot(sum(fast[node] for node in on_path), board))
 
@@ -172,8 +171,8 @@ def test_kernels_of_a_gpu_deviate_independently_and_equal_ones_together(ops: lis
     assert simulated.independent_shares() == pytest.approx((share, share))
     seconds, (low, high), reached = simulated.seconds, simulated.extremes, min(1.0, DEVIATION_SCALE * share)
     assert low < seconds < high
-    board = BOARD_DEVIATION * sum(run.seconds for run in simulated.nodes() if run.stream == "GPU:0 compute")
-    assert 0 < board < BOARD_DEVIATION * seconds
+    board = BOARD_DEVIATIONS["measured"] * sum(run.seconds for run in simulated.nodes() if run.stream == "GPU:0 compute")
+    assert 0 < board < BOARD_DEVIATIONS["measured"] * seconds
     shorter, longer = hypot(reached * (seconds - low), board), hypot(reached * (high - seconds), board)
     assert simulated.interval == pytest.approx((seconds - shorter, seconds + longer))
 
@@ -211,39 +210,60 @@ def test_steps_of_recent_gpus_deviate_less(names: list[str], scale: float) -> No
 
 
 @pytest.mark.parametrize(
-    ("names", "deviation"),
+    ("names", "evidence"),
     [
         # by other boards with the same chips
-        (["Tesla V100-SXM2-32GB", "Tesla P100-SXM2-16GB", "A100-SXM4-80GB", "GeForce GTX 1080"], BOARD_DEVIATION),
-        (["GeForce RTX 3090", "GeForce RTX 5090"], BOARD_DEVIATION),  # by steps of networks
-        (["GeForce RTX 4090"], UNMEASURED_DEVIATION),
-        (["B200-SXM6-180GB"], UNMEASURED_DEVIATION),  # nine products
-        (["Tesla T4", "NVIDIA A10"], UNMEASURED_DEVIATION),
-        ([], 0.0),
+        (["Tesla V100-SXM2-32GB", "Tesla P100-SXM2-16GB", "A100-SXM4-80GB", "GeForce GTX 1080"], "measured"),
+        (["GeForce RTX 3090", "GeForce RTX 5090"], "measured"),  # by steps of networks
+        (["GeForce RTX 4090"], "similar"),
+        (["B200-SXM6-180GB"], "similar"),  # nine products
+        (["Tesla T4", "NVIDIA A10"], "similar"),
     ],
 )
-def test_a_gpu_without_measurements_deviates_more(names: list[str], deviation: float) -> None:
-    assert board_deviation(gpu_processor(GPU_MODELS[name]) for name in names) == deviation
+def test_a_gpu_without_measurements_deviates_more(names: list[str], evidence: Evidence) -> None:
+    assert board_deviation(gpu_processor(GPU_MODELS[name]) for name in names) == BOARD_DEVIATIONS[evidence]
 
 
-def test_a_gpu_that_users_describe_is_unmeasured() -> None:
-    own = GpuModel("Acme X1", 2**36, "7.5", 2e14, 4e12)
-    assert not gpu_processor(own).has_measurements
+def test_hosts_alone_do_not_deviate_with_a_board() -> None:
+    assert board_deviation([]) == 0.0
 
 
 @pytest.mark.parametrize(
-    ("name", "deviation"), [("GeForce RTX 3090", BOARD_DEVIATION), ("GeForce RTX 4090", UNMEASURED_DEVIATION)]
+    "figures",
+    [
+        GpuFigures(),
+        GpuFigures(float16=1.8e14, bfloat16=1.8e14, multiprocessors=104, clock_mhz=1700, memory_kind="stacked"),  # MI250
+    ],
 )
-def test_a_step_deviates_with_its_gpu_and_says_so(name: str, deviation: float) -> None:
+def test_a_gpu_whose_chip_the_catalogue_lacks_deviates_most(figures: GpuFigures) -> None:
+    own = gpu_processor(GpuModel("Acme X1", 2**36, "8.0", 2.26e13, 1.64e12, figures=figures))
+    known = GPU_MODELS["A100-PCIE-40GB"]
+    assert own.evidence == "none"
+    assert board_deviation([own, gpu_processor(known)]) == BOARD_DEVIATIONS["none"] > BOARD_DEVIATIONS["similar"]
+    # the figures of a model of the catalogue may differ
+    assert gpu_processor(known._replace(name="Acme X1", bandwidth=1.4e12)).evidence == "measured"
+
+
+_WIDER = {
+    "GeForce RTX 3090": [],
+    "GeForce RTX 4090": ["few or no kernels were measured on GeForce RTX 4090: the interval is wider"],
+    "Acme X1": ["no model of the catalogue has the chip of Acme X1: the interval is much wider"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "evidence"), [("GeForce RTX 3090", "measured"), ("GeForce RTX 4090", "similar"), ("Acme X1", "none")]
+)
+def test_a_step_deviates_with_its_gpu_and_says_so(name: str, evidence: Evidence) -> None:
     nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [1000, 1000]}]
     nodes.append({"op": "Neg", "name": "n", "inputs": ["x"], "device": "/gpu:0"})
-    graph = {"devices": {"cpu": 1, "gpu": {"count": 2, "model": name}}, "nodes": nodes, "fetch": ["n"]}
-    told = [f"few or no kernels were measured on {name}: the interval is wider"] if deviation == UNMEASURED_DEVIATION else []
-    assert [line for line in study(graph).assumptions if "wider" in line] == told
+    model = name if name in GPU_MODELS else {"name": name, "flops": 2e13, "bandwidth": 1e12}
+    graph = {"devices": {"cpu": 1, "gpu": {"count": 2, "model": model}}, "nodes": nodes, "fetch": ["n"]}
+    assert [line for line in study(graph).assumptions if "wider" in line] == _WIDER[name]
     step, machine = recorded(graph)
     simulated = SimulatedStep(step, StepCosts(machine).placed(step), machine)
     kernel = next(run.seconds for run in simulated.nodes() if run.node == "n")
-    assert simulated.board_deviation == pytest.approx(deviation * kernel)
+    assert simulated.board_deviation == pytest.approx(BOARD_DEVIATIONS[evidence] * kernel)
 
 
 def test_nodes_of_a_host_deviate_together() -> None:

@@ -49,11 +49,18 @@ def test_a_gpu_that_no_other_group_has_counts_as_unmeasured(measured: float, oth
 
 
 def test_four_of_five_devices_have_their_measurements_within_the_scale() -> None:
-    many = [timed(device, 100 + 10 * number) for number, device in enumerate("abcde", 1) for _ in range(20)]
-    assert deviation_scale(many) == 4.0
-    assert deviation_scale([*many, *[timed("a", 101)] * 400]) == 4.0
+    few = [timed(device, 100 + 10 * number) for number, device in enumerate("abcde", 1) for _ in range(9)]
+    assert deviation_scale(few) == 4.0
+    many = [timed("f", 101)] * 400
+    assert deviation_scale([*few, *many]) == 4.0
     with pytest.raises(ValueError, match="no times"):
         deviation_scale([])
+
+
+def test_three_of_four_measurements_of_each_large_device_are_within_the_scale() -> None:
+    near, far = [timed("near", 110)] * 400, [timed("far", 100 + 10 * number) for number in range(1, 13)]
+    assert deviation_scale([*near, *far]) == 9.0
+    assert deviation_scale([*near, *far[3:]]) == 7.0  # nine are few, and count as .45 of a device
 
 
 def test_a_group_is_judged_by_the_others(capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,12 +96,14 @@ class SliceAccess(NamedTuple):
 class CostModel(NamedTuple):
     """Cost of a kernel: `kind` selects the formulas in `prediction/`; `passes` counts the passes of its numpy expression.
 
-    `access` is set if the kernel touches only slices of its inputs.
+    `access` is set if the kernel touches only slices of its inputs. `updated` is the number of variables, its first inputs,
+    that it reads and then writes.
     """
 
     kind: CostKind = "elementwise"
     passes: Passes = ONE_PASS
     access: SliceAccess | None = None
+    updated: int = 0
 
 
 ELEMENTWISE = CostModel()

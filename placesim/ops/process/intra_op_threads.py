@@ -54,8 +54,12 @@ class IntraOpPool:
                 _serving.reset(token)
 
     def spread(self, work: Callable[[Part], object], parts: Sequence[Part]) -> None:
-        """Call `work(part)` for each part, in this thread and in free helpers. Wait for all, and re-raise an exception."""
-        remaining = iter(parts)  # shared by all threads
+        """Call `work(part)` for each part, in this thread and in free helpers. Wait for all, and re-raise an exception.
+
+        This thread takes the first parts and helpers the last, so that a part's data are in the cache where the op before left
+        them.
+        """
+        remaining = deque(parts)
         # cleared at the end, so that a helper that starts too late does not keep the work's tensors alive
         shared = [work]
         helpers = min(self.threads, len(parts)) - 1
@@ -66,18 +70,22 @@ class IntraOpPool:
             if not _take(free):
                 return
             try:
-                take_parts()
+                take_parts(remaining.pop)
             except BaseException as error:
                 ended.put(error)
             else:
                 ended.put(None)
 
-        def take_parts() -> None:
+        def take_parts(take: Callable[[], Part]) -> None:
             try:
-                for part in remaining:
+                while True:
+                    try:
+                        part = take()
+                    except IndexError:
+                        return
                     shared[0](part)
             except BaseException:
-                deque(remaining, maxlen=0)  # so that no thread takes another part
+                remaining.clear()  # so that no thread takes another part
                 raise
 
         if helpers:
@@ -86,7 +94,7 @@ class IntraOpPool:
         for _ in range(helpers):
             self._asked.put(partial(copy_context().run, help_out))
         try:
-            take_parts()
+            take_parts(remaining.popleft)
         finally:
             while _take(free):
                 helpers -= 1

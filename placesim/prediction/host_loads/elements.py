@@ -40,7 +40,7 @@ def _code_calls(op: str) -> int:
 
 def elementwise(node: NodeShapes) -> Load:
     """Return the load of passes over all elements; a view has no load."""
-    kind, passes, _ = node.cost
+    kind, passes = node.cost.kind, node.cost.passes
     if kind == "view":
         return Load("elementwise", Amounts(call=2 + len(node.outputs)), Amounts())
     elements = max(map(prod, node.outputs), default=0) or max(map(prod, node.inputs))
@@ -81,7 +81,7 @@ def _passes(passes: Passes, elements: int, node: NodeShapes, part_bytes: float =
     amounts.touch(node)
     if passes.number > 1:
         size = operands * elements * node.dtype.size
-        amounts.stream((passes.number - 1) * size, min(part_bytes * TEMPORARY, max(size, node.moved_bytes)))
+        amounts.stream((passes.number - 1) * size, min(part_bytes * TEMPORARY, max(size, node.accessed_bytes)))
     return amounts
 
 

@@ -43,14 +43,15 @@ class Amounts:
         return self
 
     def touch(self, node: NodeShapes, *, is_packed: bool = False) -> Amounts:
-        """Add the bytes that a node's kernel moves, once each, and return this object.
+        """Add the bytes that a node's kernel accesses, once each, and return this object.
 
         With `is_packed`, the kernel waits for tensors that the step did not make, since it reads their rows in another order.
         """
-        kept = min(node.kept_bytes, node.moved_bytes)
-        self.stream(node.moved_bytes - kept, node.moved_bytes)
+        accessed = node.accessed_bytes
+        kept = min(node.kept_bytes, accessed)
+        self.stream(accessed - kept, accessed)
         if kept:
-            (self.awaited if is_packed else self.traffic).append((kept, max(node.moved_bytes, node.step_bytes)))
+            (self.awaited if is_packed else self.traffic).append((kept, max(accessed, node.step_bytes)))
         return self
 
     def join(self, other: Amounts, times: float = 1.0) -> Amounts:

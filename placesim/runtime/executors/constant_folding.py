@@ -1,28 +1,36 @@
 """Constant folding, if requested: an executor computes nodes that depend only on constants before its first step.
 
+Without it, only constants, and identities of them, have their values before: this takes no computing.
+
 Graph, placement, order and memory accounts do not change. The same kernels compute the values, so results are bit-identical. As
 in TensorFlow's constant folding, a node with control inputs is folded too; these inputs still run before the node's readers.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.core.dtypes import RESOURCE, VARIANT
+from placesim.core.dtypes import DOUBLE, FLOAT, RESOURCE, VARIANT
 from placesim.core.errors import OpError, PlacesimError
-from placesim.ops.categories import CONSTANTS, CONTROL_FLOW, RECEIVES, SENDS
+from placesim.ops.categories import CONSTANTS, CONTROL_FLOW, IDENTITIES, RECEIVES, SENDS
 from placesim.ops.kernels.kernel import uses_context
-from placesim.runtime.executors.program import Instruction, Program
+from placesim.runtime.executors.program import Instruction, Program, is_plain_constant
 
 LARGEST_BYTES = 10 << 20
 """Maximum size of a node's outputs, unless its inputs are as large.
 
 Found by experiment with TensorFlow 2.21, with both of its optimizers enabled.
 """
+
+
+SMALL_SIZE = 1 << 13
+"""Maximum elements of an output of `small_from_known`."""
+_FLOATS = ((FLOAT,), (DOUBLE,))
 
 
 class FoldedNodes(NamedTuple):
@@ -45,6 +53,56 @@ def fold(programs: Sequence[Program]) -> FoldedNodes | None:
     if not states or not all(state.folds and not state.is_watched for state in states):
         return None
     return _ConstantFolder(programs).run()
+
+
+def known_values(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> FoldedNodes | None:
+    """Return the constants and the identities of constants, without computing anything; None if an observer must see them.
+
+    `order` is the order in which the nodes run, as pairs of program and id.
+    """
+    if any(program.state.is_watched for program in programs):
+        return None
+    stores: list[list[Any]] = [[None] * program.store_size for program in programs]
+    known: set[tuple[int, int]] = set()
+    for number, index in order:
+        instruction = programs[number].instructions[index]
+        node = instruction.node
+        if node.op in CONSTANTS and is_plain_constant(instruction):
+            stores[number][instruction.outputs] = instruction.attrs["value"].array
+        elif node.op in IDENTITIES and (number, node.input_nodes[0]) in known:
+            stores[number][instruction.outputs] = stores[number][instruction.inputs[0]]
+        else:
+            continue
+        known.add((number, index))
+    return FoldedNodes(frozenset(known), stores)
+
+
+def small_from_known(
+    programs: Sequence[Program], order: Sequence[tuple[int, int]], known: FoldedNodes
+) -> list[tuple[int, int]]:
+    """Return the nodes that compute small tensors of floats, element by element, from known values or each other.
+
+    If they run first, larger ops that read their outputs can be fused with the op before them. None of them can fail, so the
+    order does not decide the error of a step.
+    """
+    shapes = [{position: np.shape(value) for position, value in enumerate(store) if _is_float(value)} for store in known.stores]
+    found = []
+    for number, index in order:
+        instruction = programs[number].instructions[index]
+        read = [shapes[number].get(position) for position in instruction.inputs]
+        if (
+            instruction.kernel.direct is None
+            or instruction.node.control_inputs
+            or instruction.node.signature.output_dtypes not in _FLOATS
+            or (number, index) in known.nodes
+        ):
+            continue
+        sizes = {shape: math.prod(shape) for shape in read if shape is not None}
+        if not sizes or None in read or max(sizes.values()) > SMALL_SIZE or sum(size != 1 for size in sizes.values()) > 1:
+            continue
+        shapes[number][instruction.outputs] = max(sizes, key=lambda shape: (sizes[shape], len(shape)))
+        found.append((number, index))
+    return found
 
 
 class _ConstantFolder:
@@ -139,6 +197,10 @@ def _is_pure(instruction: Instruction) -> bool:
         and RESOURCE not in signature.output_dtypes
         and VARIANT not in signature.output_dtypes
     )
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.generic) and value.dtype in (np.float32, np.float64)
 
 
 def _bytes(values: Sequence[Any]) -> int:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from placesim.ops.kernels.blocks.epilogues import Finish, nothing_follows, offer
+from placesim.ops.kernels.blocks.epilogues import Finish, leave, nothing_follows, offer
 from placesim.ops.kernels.blocks.work_parts import even_parts, piece, shares
 from placesim.ops.kernels.kernel import Trait
 from placesim.ops.process.intra_op_threads import spread
@@ -25,8 +25,10 @@ from placesim.runtime.executors.program import Instruction, Program
 
 Tensor = np.ndarray[Any, Any]
 Step = Callable[[], None]
-Apply = Callable[[slice], object]
-"""Function that applies an op to a slice of the flat tensor; the slice has whole rows of channels."""
+Apply = Callable[[Tensor, slice], object]
+"""Function that applies an op to a part of the flat tensor, given this part and its slice; it has whole rows of channels."""
+Find = Callable[[Tensor, list[Any]], Apply | None]
+"""Function of a head's output and the store: how a follower is applied; None if the shape or type would change."""
 
 _DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 PART_BYTES = 1 << 20
@@ -111,6 +113,7 @@ class FusionGroup:
     def __init__(self, head: Instruction, followers: Sequence[Follower], store: list[Any]) -> None:
         self._head = head.outputs
         self._followers = followers
+        self._finders = [_finder(follower) for follower in followers]
         self._store = store
         self._done = 0
         self._begun: Tensor | None = None
@@ -152,25 +155,24 @@ class FusionGroup:
         """Find the followers that fit the head's output; return a function that applies them to a slice of rows."""
         applied: list[Apply] = []
         if type(output) is np.ndarray and output.ndim and output.size and output.dtype in _DTYPES and output.flags.carray:
-            flat = output.reshape(-1)
-            for follower in self._followers:
-                apply = _applied(follower, output, flat, None if follower.operand is None else self._store[follower.operand])
+            for find in self._finders:
+                apply = find(output, self._store)
                 if apply is None:
                     break
                 applied.append(apply)
         self._begun, self._done = output, len(applied)
-        return partial(_finish, applied, output)
+        return partial(_finish, applied, output.reshape(-1), output.shape[-1]) if applied else leave
 
 
-def _finish(applied: Sequence[Apply], output: Tensor, rows: slice) -> None:
+def _finish(applied: Sequence[Apply], flat: Tensor, channels: int, rows: slice) -> None:
     """Apply all ops, one after the other, to each part of the rows that fits a cache."""
-    if not applied:
-        return
-    channels, count = output.shape[-1], rows.stop - rows.start
-    for some in even_parts(count, count * channels * output.itemsize // PART_BYTES, rows.start):
+    count = rows.stop - rows.start
+    parts = count * channels * flat.itemsize // PART_BYTES
+    for some in even_parts(count, parts, rows.start) if parts > 1 else (rows,):
         part = slice(some.start * channels, some.stop * channels)
+        mine = flat[part]
         for apply in applied:
-            apply(part)
+            apply(mine, part)
 
 
 def _finish_all(finish: Finish, value: Tensor, done: int) -> None:
@@ -184,53 +186,63 @@ def _finish_all(finish: Finish, value: Tensor, done: int) -> None:
         finish(slice(0, rows))
 
 
-def _applied(follower: Follower, value: Tensor, flat: Tensor, operand: Any) -> Apply | None:
-    """Return a function that computes a follower's op in `flat`, a value's elements; None if shape or type would change."""
+def _finder(follower: Follower) -> Find:
+    """Return the function that finds how a follower is applied."""
     op = follower.instruction.node.op
-    in_place: Any = follower.instruction.kernel.in_place
+    function: Any = follower.instruction.kernel.in_place
     if op == "Softmax":
-        return _along_rows(in_place, flat, value.shape[-1])
-    if follower.operand is None:
-        return lambda part: in_place(flat[part], out=flat[part])
+        return lambda value, store: partial(_along_rows, function, value.shape[-1])
+    if follower.operand is not None:
+        return partial(_with_operand, function, follower.operand, follower.side == 0, op == "BiasAdd")
+    alone = partial(_alone, function)
+    return lambda value, store: alone
+
+
+def _along_rows(function: Callable[..., object], channels: int, mine: Tensor, part: slice) -> None:
+    rows = mine.reshape(-1, channels)
+    function(rows, out=rows)
+
+
+def _alone(function: Callable[..., object], mine: Tensor, part: slice) -> None:
+    function(mine, out=mine)
+
+
+def _with_operand(
+    ufunc: np.ufunc, position: int, is_first: bool, is_bias: bool, value: Tensor, store: list[Any]
+) -> Apply | None:
+    """Return a function that applies a ufunc to the output `value` and an operand at this position of the store."""
+    operand = store[position]
     if not isinstance(operand, (np.ndarray, np.generic)) or operand.dtype != value.dtype or operand.ndim > value.ndim:
         return None
-    is_first = follower.side == 0
-    if op == "BiasAdd" and (value.ndim < 2 or operand.shape != value.shape[-1:]):
+    channels = value.shape[-1]
+    if is_bias and (value.ndim < 2 or operand.shape != (channels,)):
         return None
     if operand.size == 1:
-        number = operand.reshape(())
-        return lambda part: _onto(in_place, flat[part], number, is_first)
+        return partial(_with_number, ufunc, operand.reshape(()), is_first)
+    if operand.size == channels and operand.shape[-1:] == (channels,):
+        rows = np.empty((piece(value.size // channels, ceil(ROW / channels)), channels), value.dtype)
+        rows[...] = operand.reshape(-1)
+        return partial(_with_rows, ufunc, rows.reshape(-1), is_first)  # as `np.tile` makes it, in a third of the time
     if operand.shape == value.shape:
-        other = operand.reshape(-1)  # a copy if the operand is not contiguous
-        return lambda part: _onto(in_place, flat[part], other[part], is_first)
-    if operand.size == value.shape[-1] and operand.shape[-1:] == value.shape[-1:]:
-        return _with_row(in_place, flat, operand.reshape(-1), is_first)
+        return partial(_with_equal, ufunc, operand.reshape(-1), is_first)  # a copy if the operand is not contiguous
     return None
 
 
-def _along_rows(function: Callable[..., object], flat: Tensor, channels: int) -> Apply:
-    def apply(part: slice) -> None:
-        rows = flat[part].reshape(-1, channels)
-        function(rows, out=rows)
-
-    return apply
+def _with_number(ufunc: np.ufunc, number: Any, is_first: bool, mine: Tensor, part: slice) -> None:
+    _onto(ufunc, mine, number, is_first)
 
 
-def _with_row(ufunc: np.ufunc, flat: Tensor, row: Tensor, is_first: bool) -> Apply:
-    """Return a function that applies a ufunc to a tensor and a `row` with one number per channel."""
-    rows = np.empty((piece(len(flat) // len(row), ceil(ROW / len(row))), len(row)), row.dtype)
-    rows[...] = row
-    several = rows.reshape(-1)  # as `np.tile` makes it, in a third of the time
-    length = len(several)
+def _with_equal(ufunc: np.ufunc, other: Tensor, is_first: bool, mine: Tensor, part: slice) -> None:
+    _onto(ufunc, mine, other[part], is_first)
 
-    def apply(part: slice) -> None:
-        mine = flat[part]
-        if rest := len(mine) % length:
-            _onto(ufunc, mine[-rest:], several[:rest], is_first)
-            mine = mine[:-rest]
-        _onto(ufunc, mine.reshape(-1, length), several, is_first)
 
-    return apply
+def _with_rows(ufunc: np.ufunc, rows: Tensor, is_first: bool, mine: Tensor, part: slice) -> None:
+    """Apply a ufunc to whole rows and `rows`, which repeats one row with a number for each channel."""
+    length = len(rows)
+    if rest := len(mine) % length:
+        _onto(ufunc, mine[-rest:], rows[:rest], is_first)
+        mine = mine[:-rest]
+    _onto(ufunc, mine.reshape(-1, length), rows, is_first)
 
 
 def _onto(ufunc: np.ufunc, mine: Tensor, other: Any, is_first: bool) -> None:

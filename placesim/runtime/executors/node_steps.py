@@ -13,7 +13,15 @@ from typing import Any
 
 from placesim.ops.categories import ARGUMENTS, CONSTANTS, RECEIVES, RESULTS, SENDS
 from placesim.ops.kernels.blocks.constant_layouts import announce
-from placesim.runtime.executors.program import NUMBERS, Instruction, direct_binary, missing_argument_error, read_variable
+from placesim.runtime.executors.program import (
+    NUMBERS,
+    Instruction,
+    direct_binary,
+    is_plain_constant,
+    may_exceed,
+    missing_argument_error,
+    read_variable,
+)
 
 MANY = 1 << 62
 """A number larger than any element count; used if the count is unknown."""
@@ -49,7 +57,7 @@ class StepCompiler:
             return _argument(instruction, store, self._feeds)
         if op in RESULTS:
             return _result(instruction, store, self._results, dropped)
-        if op in CONSTANTS and _is_plain_constant(instruction):
+        if op in CONSTANTS and is_plain_constant(instruction):
             return _constant(instruction, store, dropped)
         # such a step calls the numpy function itself; all others go through `compute`
         if instruction.kernel.direct is not None and not any(instruction.reads_ref) and instruction.output_count == 1:
@@ -124,13 +132,6 @@ def _result(instruction: Instruction, store: list[Any], results: dict[int, Any],
             store[source] = None
 
     return step
-
-
-def _is_plain_constant(instruction: Instruction) -> bool:
-    """Whether nothing observes the kernel of a constant, and its value has the right type."""
-    from placesim.ops.kernels.array.constants import copy_constant  # loaded with the kernel
-
-    return instruction.kernel.compute is copy_constant and instruction.attrs["value"].dtype is instruction.attrs["dtype"]
 
 
 def _constant(instruction: Instruction, store: list[Any], dropped: Sequence[int]) -> Step:
@@ -212,7 +213,7 @@ def _binary_checked(instruction: Instruction, few: int, store: list[Any], droppe
     def step() -> None:
         first, second = store[one], store[two]
         try:
-            if first.size * second.size > few:
+            if first.size * second.size > few and may_exceed(few, first, second):
                 (store[out],) = compute((first, second))
             else:
                 store[out] = function(first, second)

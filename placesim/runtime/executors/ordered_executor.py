@@ -14,7 +14,7 @@ from typing import Any
 from placesim.core.errors import OpError, PlacesimError
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.ops.process.memory_limit import LOOK_AFTER
-from placesim.runtime.executors.constant_folding import fold
+from placesim.runtime.executors.constant_folding import fold, known_values, small_from_known
 from placesim.runtime.executors.fusion import FusionGroup, find_groups
 from placesim.runtime.executors.node_steps import Step, StepCompiler
 from placesim.runtime.executors.observers import Progress, ScheduleObservation, StepObserver
@@ -42,9 +42,9 @@ class Executor:
     ) -> None:
         self.schedule = Schedule(programs) if schedule is None else schedule
         self._remaining: Iterator[Step] = iter(())
-        self._blank: list[list[Any]] = [[None] * program.store_size for program in programs]
-        """The contents of the stores at the beginning of a step."""
-        self._stores = [list(store) for store in self._blank]
+        self._stores: list[list[Any]] = [[None] * program.store_size for program in programs]
+        self._known: list[list[Any]] = [list(store) for store in self._stores]
+        """The contents of the stores at the beginning of a step that nobody observes."""
         self._order = self._unfolded = self.schedule.order
         measurements = programs[0].state.measurements if programs else None
         if rendezvous is None:
@@ -69,33 +69,43 @@ class Executor:
 
     def _steps(self, observation: ScheduleObservation | None) -> list[Step]:
         """Return the steps of all nodes, compiled on first use. An observation wraps the steps and releases the values."""
-        order, dropped = self.schedule.order, self.schedule.last_readers
         if observation is None:
             if self._plain is None:
-                steps = [self._compile(n, i, dropped.get((n, i), ())) for n, i in order]
-                self._plain = self._fused(self._without_folded(steps))
-                for store, blank in zip(self._stores, self._blank, strict=True):
-                    blank += [None] * (len(store) - len(blank))  # the positions that fused groups have added
+                self._plain = self._fused(self._plain_steps())
+                for store, known in zip(self._stores, self._known, strict=True):
+                    known += [None] * (len(store) - len(known))  # the positions that fused groups have added
             self._order = self._unfolded
+            self._fill_stores(self._known)
             return self._plain
-        self._order = order
+        self._order = self.schedule.order
         if self._accounted is None:
-            self._accounted = [observation.around(number, index, self._compile(number, index, ())) for number, index in order]
+            self._accounted = [
+                observation.around(number, index, self._compile(number, index, ())) for number, index in self._order
+            ]
         return self._accounted
 
-    def _without_folded(self, steps: list[Step]) -> list[Step]:
-        """Return the steps except those of folded nodes: their values are in the stores from the beginning."""
-        folded = fold(self.programs)
-        if folded is None:
-            return steps
-        kept = [(pair, step) for pair, step in zip(self.schedule.order, steps, strict=True) if pair not in folded.nodes]
-        self._unfolded = [pair for pair, _ in kept]
+    def _plain_steps(self) -> list[Step]:
+        """Return the steps except those of constants and folded nodes: their values are in the stores from the beginning."""
+        order, dropped = self.schedule.order, self.schedule.last_readers
+        steps = {(n, i): self._compile(n, i, dropped.get((n, i), ())) for n, i in order}
+        known = fold(self.programs) or known_values(self.programs, order)
+        if known is None:
+            return list(steps.values())
+        first = dict.fromkeys(small_from_known(self.programs, order, known))
+        later = [pair for pair in order if pair not in known.nodes and pair not in first]
+        self._unfolded = [*first, *later]
         for number, index in self._unfolded:
-            instruction = self.programs[number].instructions[index]
-            for position in instruction.inputs:
-                self._blank[number][position] = folded.stores[number][position]
-        self._clear_stores()
-        return [step for _, step in kept]
+            for position in self.programs[number].instructions[index].inputs:
+                self._known[number][position] = known.stores[number][position]
+        needed = {
+            (number, position) for number, index in later for position in self.programs[number].instructions[index].inputs
+        }
+        for number, index in first:
+            # a value may have had its last reader here, but now others read it later
+            steps[number, index] = self._compile(
+                number, index, [position for position in dropped.get((number, index), ()) if (number, position) not in needed]
+            )
+        return [steps[pair] for pair in self._unfolded]
 
     def _fused(self, steps: list[Step]) -> list[Step]:
         """Replace the steps of fused groups and shared operands."""
@@ -186,11 +196,11 @@ class Executor:
         self._rendezvous.clear()
         self._feeds.clear()
         self._results.clear()
-        self._clear_stores()
+        self._fill_stores([[None] * len(store) for store in self._stores])
 
-    def _clear_stores(self) -> None:
-        for store, blank in zip(self._stores, self._blank, strict=True):
-            store[:] = blank
+    def _fill_stores(self, values: list[list[Any]]) -> None:
+        for store, filling in zip(self._stores, values, strict=True):
+            store[:] = filling
 
     def _compile(self, number: int, index: int, dropped: Sequence[int]) -> Step:
         return self._compilers[number].compile(self.programs[number].instructions[index], dropped)

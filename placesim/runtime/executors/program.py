@@ -157,6 +157,18 @@ class Instruction:
         return outputs
 
 
+def is_plain_constant(instruction: Instruction) -> bool:
+    """Whether nothing observes the kernel of a constant, and its value has the right type."""
+    from placesim.ops.kernels.array.constants import copy_constant  # loaded with the kernel
+
+    return instruction.kernel.compute is copy_constant and instruction.attrs["value"].dtype is instruction.attrs["dtype"]
+
+
+def may_exceed(few: int, first: Any, second: Any) -> bool:
+    """Whether two tensors that are broadcast to each other may have more than `few` elements together."""
+    return first.shape != second.shape or first.size > few  # type: ignore[no-any-return]
+
+
 def direct_compute(instruction: Instruction) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """Return a function like `instruction.compute`. For small values it calls the kernel's `direct`, if there is one."""
     function, allocation, compute = instruction.kernel.direct, instruction.allocation, instruction.compute
@@ -175,7 +187,9 @@ def direct_compute(instruction: Instruction) -> Callable[[Sequence[Any]], Sequen
     def binary(values: Sequence[Any]) -> Sequence[Any]:
         first, second = values
         try:
-            return (function_of_two(first, second),) if first.size * second.size <= few else compute(values)
+            if first.size * second.size > few and may_exceed(few, first, second):
+                return compute(values)
+            return (function_of_two(first, second),)
         except _KERNELS_RAISE:
             return compute(values)
 

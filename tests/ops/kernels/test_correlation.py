@@ -53,7 +53,6 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
             (correlation, "LONG_BLOCK", 3),
             (correlation, "TALL_BLOCK", 7),
             (correlation, "TALL_BLOCK_BYTES", 4000),
-            (correlation, "PART_WORK", 100),
             (products, "PART_WORK", 100),
             (products, "PART_LENGTH", 3),
             (products, "SMALL_PRODUCT", 200),

@@ -18,6 +18,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[import-untyped]  # it ships no types
 
 from placesim.graph.session_steps import Config
+from placesim.ops.kernels.array.padding import pad_tensor
 from placesim.ops.kernels.linalg.products import PART_WORK, product
 from placesim.ops.process.denormals import flushing_denormals
 from placesim.ops.process.intra_op_threads import IntraOpPool, spread
@@ -68,6 +69,33 @@ def test_two_parts_run_at_the_same_time() -> None:
     meeting = threading.Barrier(2, timeout=30)
     with threads(2):
         spread(lambda _: meeting.wait(), range(2))
+
+
+def test_helpers_take_the_last_parts() -> None:
+    here, meeting = threading.get_ident(), threading.Barrier(2, timeout=30)
+    taken: dict[int, list[int]] = {True: [], False: []}
+
+    def work(part: int) -> None:
+        taken[threading.get_ident() == here].append(part)
+        meeting.wait()
+
+    with threads(2):
+        spread(work, range(6))
+    assert taken == {True: [0, 1, 2], False: [5, 4, 3]}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize(
+    ("shape", "before", "after"), [((1, 300, 400, 3), (0, 1, 0, 0), (0, 2, 3, 0)), ((600_000,), (2,), (0,))]
+)
+def test_a_large_tensor_is_padded_in_parts(
+    number: int, shape: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]
+) -> None:
+    tensor = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    rows = list(zip(before, after, strict=True))
+    with threads(number):
+        found = pad_tensor(tensor, rows, 7)
+    np.testing.assert_array_equal(found, np.pad(tensor, rows, constant_values=7))
 
 
 def test_a_part_may_spread_its_own_work() -> None:

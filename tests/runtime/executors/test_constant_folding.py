@@ -20,6 +20,8 @@ from placesim.graph.session_steps import Config, Feed, Fetch, GraphStep
 from placesim.machine.inventory import TaskInventory, build_devices
 from placesim.ops.kernels import KernelTable, load_kernels
 from placesim.runtime.executors import constant_folding
+from placesim.runtime.executors.fusion import find_groups
+from placesim.runtime.executors.ordered_executor import Executor
 from placesim.runtime.executors.shared_operands import LARGE_OPERAND
 from placesim.runtime.recording.kernel_timing import MeasuredNode, Measurements
 from placesim.runtime.sessions.session import GraphSession
@@ -339,3 +341,64 @@ def test_memory_is_that_of_all_nodes() -> None:
     graph: dict[str, Any] = {"nodes": SCALED, "run": [{"fetch": ["y"], "feed": {"x": 1.0}, "repeat": 3}]}
     plain, folded = (placesim.run(graph, optimize=optimize, gpu=1, memory_limit="64MiB") for optimize in (False, True))
     assert plain.document() == folded.document()
+
+
+def test_without_it_constants_and_their_identities_need_no_step() -> None:
+    nodes = [X, const("a", [1.0, 2.0]), op("Identity", "read", "a"), op("Neg", "n", "read"), op("Mul", "y", "x", "n")]
+    nodes.append(op("Identity", "passed", "n"))
+    session = make_session(nodes)
+    for x in range(2):
+        np.testing.assert_array_equal(fetch(session, "y", "passed", x=np.float32(x)), [[-x, -2 * x], [-1, -2]])
+    (prepared,) = session._prepared.values()
+    assert isinstance(prepared.executor, Executor)
+    program = prepared.executor.programs[0]
+    ran = [program.instructions[index].node.name for _, index in prepared.executor._unfolded]
+    assert {"a", "read"}.isdisjoint(ran)
+    assert {"n", "y", "passed"}.issubset(ran)
+
+
+def test_small_tensors_from_constants_come_first_and_live_while_they_are_read() -> None:
+    nodes = [
+        X,
+        op("MatMul", "product", "x", "x"),
+        const("scale", [0.25, 4.0]),
+        op("Rsqrt", "r", "scale"),
+        op("Mul", "s", "r", "scale"),
+        op("Sub", "difference", "s", "r"),
+        op("Mul", "scaled", "product", "s"),
+        op("AddV2", "moved", "scaled", "r"),
+        op("AddV2", "y", "moved", "difference"),
+    ]
+    session = make_session(nodes)
+    for x in (np.eye(2, dtype=np.float32), np.ones((2, 2), np.float32)):
+        np.testing.assert_array_equal(fetch(session, "y", x=x), x @ x * [0.5, 2] + [0.5, 2])
+    (prepared,) = session._prepared.values()
+    assert isinstance(prepared.executor, Executor)
+    executor = prepared.executor
+    ran = [executor.programs[0].instructions[index].node.name for _, index in executor._unfolded]
+    assert ran[:3] == ["r", "s", "difference"]
+    assert ran.index("product") > 3
+    (followers,) = find_groups(executor.programs, executor._unfolded).values()
+    assert [follower.instruction.node.name for follower in followers] == ["scaled", "moved", "y"]
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        op("Mul", "n", "c", "k"),  # too large
+        {**op("Neg", "n", "k"), "inputs": ["k", "^x"]},
+        op("FloorDiv", "n", "i", "i"),  # of integers, which may fail
+        op("Neg", "n", "x"),
+        op("Sum", "n", "k", 0),
+    ],
+)
+def test_other_nodes_keep_their_place(late: Node) -> None:
+    size = constant_folding.SMALL_SIZE + 1
+    nodes = [X, const("c", [1.0] * size), const("k", [0.5]), const("i", [2], "int32"), op("Exp", "first", "x"), late]
+    session = make_session(nodes)
+    fetch(session, "first", "n", x=np.float32(1))
+    (prepared,) = session._prepared.values()
+    assert isinstance(prepared.executor, Executor)
+    executor = prepared.executor
+    order = [pair for pair in executor.schedule.order if pair in executor._unfolded]
+    assert executor._unfolded == order

@@ -128,9 +128,9 @@ def test_a_large_product_does_it_to_the_rows_of_each_part(
     finished: list[slice] = []
     finish = fusion._finish
 
-    def told(applied: Any, output: Any, rows: slice) -> None:
+    def told(applied: Any, flat: Any, channels: int, rows: slice) -> None:
         finished.append(rows)
-        finish(applied, output, rows)
+        finish(applied, flat, channels, rows)
 
     monkeypatch.setattr(fusion, "_finish", told)
     nodes = [

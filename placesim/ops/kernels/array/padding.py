@@ -10,6 +10,8 @@ import numpy as np
 from placesim.core.dtypes import STRING
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.blocks.elementwise_blocks import part_count
+from placesim.ops.kernels.blocks.work_parts import even_parts
 from placesim.ops.kernels.cost_model import COPY
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.memory_rules import KernelMemory, alias_same_shape
@@ -25,6 +27,7 @@ from placesim.ops.kernels.shapes import (
     with_rank,
     with_value,
 )
+from placesim.ops.process.intra_op_threads import spread
 
 MAX_PADDED_RANK, MAX_MIRRORED_RANK = 8, 5
 
@@ -82,7 +85,18 @@ def pad_tensor(tensor: Tensor, rows: Sequence[Sequence[int]], value: Any = 0) ->
             result[(*inside, slice(before))] = value
             result[(*inside, slice(before + dim, None))] = value
         inside.append(slice(before, before + dim))
-    result[tuple(inside)] = tensor
+    count = part_count(tensor.nbytes)
+    if count < 2:
+        result[tuple(inside)] = tensor
+        return result
+    target = result[tuple(inside)]
+    axis = next(axis for axis, dim in enumerate(tensor.shape) if dim > 1)
+    others = (slice(None),) * axis
+
+    def copy(part: slice) -> None:
+        target[(*others, part)] = tensor[(*others, part)]
+
+    spread(copy, list(even_parts(tensor.shape[axis], count)))
     return result
 
 

@@ -20,6 +20,8 @@ from placesim.ops.process.intra_op_threads import spread
 
 PART_WORK = 1 << 23
 """Minimum multiplications in a part: a tenth of a millisecond, many times the cost of starting a part."""
+PART_ELEMENTS = 1 << 18
+"""Minimum elements of the output and the larger matrix in a part with less work: to move them takes as long as such work."""
 PART_LENGTH = 1 << 10
 """Minimum rows or columns per part if there are more than two parts, since each part reads the whole other matrix."""
 MOST_PARTS = 16
@@ -66,22 +68,25 @@ def product(left: Tensor, right: Tensor, begin: Begin = nothing_follows) -> Tens
 
 def multiply_into(output: Tensor, left: Tensor, right: Tensor, finish: Finish = leave) -> None:
     """Write the product to `output`, which must not overlap the operands; `finish` gets each row once, in slices."""
-    if output.ndim == left.ndim == right.ndim == 2 and _is_turned(left, right):
+    is_flat = output.ndim == left.ndim == 2
+    if is_flat and right.ndim == 2 and _is_turned(left, right):
         found = np.empty((right.shape[1], len(left)), output.dtype)
         multiply_into(found, right.T, left.T)
         output[...] = found.T
         finish(slice(0, len(output)))
         return
-    count, axis = cut_of(output.shape, left.shape[-1], output.ndim == left.ndim == 2)
-    pieces = pieces_of(right, left, len(left)) if axis != SUMMED or count < 2 else None
+    count, axis = cut_of(output.shape, left.shape[-1], is_flat)
+    if count < 2:
+        multiply_part(output, left, right)
+        finish(slice(0, prod(output.shape[:-1])))
+        return
+    pieces = None if axis == SUMMED else pieces_of(right, left, len(left))
     if pieces is not None and axis == -1 and len(left) >= FEW_ROWS and finish is not leave:
         axis = -2  # unpacked, the other matrix costs a second part little
-    if count > 1 and axis == -output.ndim:
+    if axis == -output.ndim:
         _multiply_parts(output, left, right, count, axis, finish, pieces)
         return
-    if count < 2:
-        multiply_part(output, left, right, pieces)
-    elif axis == SUMMED:
+    if axis == SUMMED:
         _add_up(output, left, right, count)
     elif pieces is not None and len(pieces) >= count:
         _multiply_some_pieces(output, left, pieces, count)
@@ -142,9 +147,12 @@ def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
     """
     elements = prod(shape)
     count = min(MOST_PARTS, elements * depth // PART_WORK)
+    is_thin = is_flat and _is_thin(elements, depth)
+    if count < 2 and is_flat and not is_thin and is_shared(shape[0], depth, shape[1]):
+        count = 2
     if count < 2:
         return 1, SUMMED
-    if is_flat and _is_thin(elements, depth):
+    if is_thin:
         return shares_within(count), SUMMED
     # the longest batch axis, or without one the rows or columns, for which each part reads the whole other matrix
     axis = max(range(-len(shape), -2), key=lambda a: shape[a], default=-2)
@@ -152,6 +160,12 @@ def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
         axis = -2 if 2 * shape[-2] >= shape[-1] else -1  # rows are preferred, since they are contiguous
         count = min(count, max(2, shape[axis] // PART_LENGTH))
     return min(shares_within(count), shape[axis]), axis
+
+
+def is_shared(rows: int, depth: int, columns: int) -> bool:
+    """Whether two threads should share a product of matrices: it multiplies much, or its parts move much."""
+    outputs = rows * columns
+    return outputs * depth >= 2 * PART_WORK or outputs + max(rows, columns) * depth >= 2 * PART_ELEMENTS
 
 
 def _is_turned(left: Tensor, right: Tensor) -> bool:

@@ -18,7 +18,7 @@ from placesim.ops.kernels.blocks.epilogues import Begin, nothing_follows
 from placesim.ops.kernels.blocks.scratch_buffers import scratch
 from placesim.ops.kernels.blocks.work_parts import BLOCK_BYTES, parts, shares
 from placesim.ops.kernels.kernel import Tensor
-from placesim.ops.kernels.linalg.products import PART_WORK, multiply_into, multiply_part, product
+from placesim.ops.kernels.linalg.products import is_shared, multiply_into, multiply_part, product
 from placesim.ops.kernels.nn.patches import WindowBlock, add_patches, is_pointwise, patches_of, rows_of, strided, whole
 from placesim.ops.kernels.nn.windows import SpatialWindow
 from placesim.ops.kernels.nn.winograd import correlate_filter_tiles, correlate_tiles, suits
@@ -63,33 +63,34 @@ def _rounded(values: Tensor, dtype: np.dtype[Any]) -> Tensor:
     return rounded_to_half(values) if dtype == np.float16 else values.astype(dtype).astype(np.float32)
 
 
-def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow], begin: Begin = nothing_follows) -> Tensor:
+def correlate(tensor: Tensor, filters: Tensor, windows: tuple[SpatialWindow, ...], begin: Begin = nothing_follows) -> Tensor:
     """The convolution, `[batch, outputs..., output channels]`; it is grouped if the filter has fewer channels than the input.
 
     `begin` is the epilogue for each block of the output; half precision and groups ignore it. Half precision is computed in
     float32 and rounded once, except with three spatial axes.
     """
     depth, channels = filters.shape[-2:]
-    shape = (len(tensor), *(window.outputs for window in windows), channels)
+    shape = (len(tensor), *[window.outputs for window in windows], channels)
     if filters.size == 0 or tensor.size == 0 or 0 in shape:
         return np.zeros(shape, tensor.dtype)
-    if is_narrow(tensor.dtype) and len(windows) == 3:
-        return _correlate_halves(tensor, filters, windows).reshape(shape)
     if is_narrow(tensor.dtype):
+        if len(windows) == 3:
+            return _correlate_halves(tensor, filters, windows).reshape(shape)
         return correlate(tensor.astype(np.float32), filters.astype(np.float32), windows).astype(tensor.dtype)
     # each group of input channels has its own part of the filter's outputs
     if tensor.shape[-1] != depth:
         groups = tensor.shape[-1] // depth
         pairs = zip(np.split(tensor, groups, axis=-1), np.split(filters, groups, axis=-1), strict=True)
         return np.concatenate([correlate(group, part, windows) for group, part in pairs], axis=-1)
-    if suits(windows, len(tensor), depth, channels, tensor.dtype, is_constant(filters)):
+    is_product = is_pointwise(windows)
+    if not is_product and suits(windows, len(tensor), depth, channels, tensor.dtype, is_constant(filters)):
         found, is_finite = correlate_tiles(np.ascontiguousarray(tensor), np.ascontiguousarray(filters), windows, begin)
         if is_finite:
             return found
     output = np.empty(shape, tensor.dtype)
     finish = begin(output)
     matrix = np.ascontiguousarray(filters).reshape(-1, channels)
-    if is_pointwise(windows):
+    if is_product:
         cells = np.ascontiguousarray(strided(tensor, windows)).reshape(-1, depth)
         multiply_into(output.reshape(-1, channels), cells, matrix, finish)
         return output
@@ -112,9 +113,10 @@ def blocks_of(shape: Sequence[int], windows: Sequence[SpatialWindow], length: in
 
     `length` is the number of elements of a patch.
     """
-    patches, work = prod(shape[:-1]), prod(shape) * length
+    patches = prod(shape[:-1])
     count = ceil(patches / max(LONG_BLOCK, BLOCK_BYTES // (length * itemsize)))
-    return whole(windows, shape[0]).cut(shares(max(count, min(2, work // PART_WORK))))
+    least = 2 if is_shared(patches, length, shape[-1]) else 1
+    return whole(windows, shape[0]).cut(shares(max(count, least)))
 
 
 def _correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
@@ -124,7 +126,7 @@ def _correlate_halves(tensor: Tensor, filters: Tensor, windows: Sequence[Spatial
     return np.concatenate([half_product(patches_of(tensor, windows, block), matrix) for block in blocks])
 
 
-def correlate_filter(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
+def correlate_filter(tensor: Tensor, grads: Tensor, windows: tuple[SpatialWindow, ...]) -> Tensor:
     """The gradient of the filter `[taps..., input channels, output channels]`, from the input and the output's gradient."""
     depth, channels = tensor.shape[-1], grads.shape[-1]
     shape = (*(window.kernel for window in windows), depth, channels)
@@ -179,7 +181,7 @@ def _shared_patches(tensor: Tensor, windows: Sequence[SpatialWindow], block: Win
     return matrix.reshape(-1, length)
 
 
-def correlate_back(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
+def correlate_back(grads: Tensor, filters: Tensor, windows: tuple[SpatialWindow, ...]) -> Tensor:
     """The gradient of the input `[batch, inputs..., input channels]`, from the output's `[batch, outputs..., channels]`."""
     depth, channels = filters.shape[-2:]
     shape = (len(grads), *(window.input for window in windows), depth)

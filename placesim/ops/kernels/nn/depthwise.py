@@ -17,6 +17,7 @@ from numpy.lib.stride_tricks import as_strided
 from placesim.core.dtypes import DataType
 from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.blocks.constant_layouts import arranged
 from placesim.ops.kernels.blocks.epilogues import Begin, nothing_follows, taken
 from placesim.ops.kernels.blocks.work_parts import shares
 from placesim.ops.kernels.cost_model import CostModel
@@ -51,11 +52,12 @@ RUN = 3 << 9
 """Minimum elements of a run, see `_taps_of`: starting shorter ones takes long, and filters of longer ones leave the cache."""
 
 
-def blocks_of(shape: Sequence[int], windows: Sequence[SpatialWindow], itemsize: int) -> list[WindowBlock]:
+@lru_cache(maxsize=1024)
+def blocks_of(shape: tuple[int, ...], windows: tuple[SpatialWindow, ...], itemsize: int) -> Sequence[WindowBlock]:
     """Split all windows over images `[batch, rows, columns, channels]` into blocks of about `BLOCK_BYTES` each."""
     vertical, horizontal = windows
     size = shape[0] * vertical.outputs * vertical.stride * horizontal.extent * shape[-1] * itemsize
-    return whole(windows, shape[0]).cut(shares(ceil(size / BLOCK_BYTES)))
+    return tuple(whole(windows, shape[0]).cut(shares(ceil(size / BLOCK_BYTES))))
 
 
 def _taps_of(tensor: Tensor, windows: Sequence[SpatialWindow], block: WindowBlock, count: int) -> Tensor:
@@ -88,7 +90,7 @@ def _windows_of_run(window: SpatialWindow, channels: int) -> int:
 
 
 def correlate_channels(
-    tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow], begin: Begin = nothing_follows
+    tensor: Tensor, filters: Tensor, windows: tuple[SpatialWindow, ...], begin: Begin = nothing_follows
 ) -> Tensor:
     """`[batch, rows, columns, channels]` by `[taps, taps, channels]` -> `[batch, outputs, outputs, channels]`.
 
@@ -99,9 +101,7 @@ def correlate_channels(
     output = np.empty((len(tensor), vertical.outputs, horizontal.outputs, channels), tensor.dtype)
     finish = begin(output)
     count = _windows_of_run(horizontal, channels)
-    tiled = np.empty((vertical.kernel, horizontal.kernel, count, channels), filters.dtype)
-    tiled[...] = filters[:, :, None]
-    run = tiled.reshape(vertical.kernel, horizontal.kernel, -1)
+    run = arranged(filters, ("run", count), partial(_repeated, count=count))
 
     def fill(block: WindowBlock) -> None:
         taps = _taps_of(tensor, windows, block, count)
@@ -113,7 +113,14 @@ def correlate_channels(
     return output
 
 
-def correlate_channels_back(grads: Tensor, filters: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
+def _repeated(filters: Tensor, count: int) -> Tensor:
+    """Repeat the channels of each tap of `[taps, taps, channels]`."""
+    tiled = np.empty((*filters.shape[:2], count, filters.shape[2]), filters.dtype)
+    tiled[...] = filters[:, :, None]
+    return tiled.reshape(*filters.shape[:2], -1)
+
+
+def correlate_channels_back(grads: Tensor, filters: Tensor, windows: tuple[SpatialWindow, ...]) -> Tensor:
     """The gradient of the input `[batch, rows, columns, channels]`, from the output's gradient with the same channels.
 
     Input cells that are a stride apart meet the same taps, in reverse order. Their gradient is one correlation of the output's
@@ -137,7 +144,7 @@ def _seen_from_cells(window: SpatialWindow, phase: int) -> tuple[slice, slice, S
     return cells, taps, own
 
 
-def correlate_channels_filter(tensor: Tensor, grads: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
+def correlate_channels_filter(tensor: Tensor, grads: Tensor, windows: tuple[SpatialWindow, ...]) -> Tensor:
     """The gradient of the filter `[taps, taps, channels]`, from the input and the output's gradient with the same channels."""
     vertical, horizontal = windows
     channels = tensor.shape[-1]

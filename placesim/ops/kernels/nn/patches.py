@@ -57,15 +57,20 @@ def rows_of(windows: Sequence[SpatialWindow], rows: slice) -> tuple[SpatialWindo
     return (windows[0]._replace(outputs=rows.stop - rows.start), *windows[1:])
 
 
-def is_pointwise(windows: Sequence[SpatialWindow]) -> bool:
+@lru_cache(maxsize=1024)
+def is_pointwise(windows: tuple[SpatialWindow, ...]) -> bool:
     """Whether a patch is one cell of the input."""
     return all(window.kernel == 1 and window.before == 0 and window.after <= 0 for window in windows)
 
 
-def strided(tensor: Tensor, windows: Sequence[SpatialWindow]) -> Tensor:
+def strided(tensor: Tensor, windows: tuple[SpatialWindow, ...]) -> Tensor:
     """View of the first cell of each window, `[batch, windows..., channels]`: all cells that a pointwise convolution reads."""
-    steps = (slice(0, window.extent, window.stride) for window in windows)
-    return tensor[(slice(None), *steps)]
+    return tensor[_first_cells(windows)]
+
+
+@lru_cache(maxsize=1024)
+def _first_cells(windows: tuple[SpatialWindow, ...]) -> Slices:
+    return (slice(None), *(slice(0, window.extent, window.stride) for window in windows))
 
 
 def patches_of(tensor: Tensor, windows: Sequence[SpatialWindow], block: WindowBlock, matrix: Tensor | None = None) -> Tensor:

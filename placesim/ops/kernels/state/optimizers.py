@@ -56,7 +56,8 @@ class Rule(NamedTuple):
     @property
     def cost(self) -> CostModel:
         """The cost of the update of a dense variable."""
-        return CostModel("optimizer", self.passes) if self.passes else ELEMENTWISE
+        cost = CostModel("optimizer", self.passes) if self.passes else ELEMENTWISE
+        return cost._replace(updated=self.variables)
 
 
 # --- checks ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from placesim.core.dtypes import DataType
 from placesim.core.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, OutOfRangeError
 from placesim.ops.attributes import Attrs, Shape
 from placesim.ops.kernels.abstract_tensor import own_copy
-from placesim.ops.kernels.cost_model import COPY, DISPATCH, VIEW
+from placesim.ops.kernels.cost_model import COPY, DISPATCH, ELEMENTWISE, VIEW
 from placesim.ops.kernels.device_resources import (
     DEFAULT_CONTAINER,
     REF_VARIABLE_TYPE,
@@ -305,7 +305,14 @@ def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
 
     return (
         Kernel(update_ref, merged, one_per_output, needs_context=True, cost=COPY),
-        Kernel(update_resource, _infer_merged_handle, per_element(1), needs_context=True, memory=writes_variables(1)),
+        Kernel(
+            update_resource,
+            _infer_merged_handle,
+            per_element(1),
+            needs_context=True,
+            memory=writes_variables(1),
+            cost=ELEMENTWISE._replace(updated=1),
+        ),
     )
 
 
