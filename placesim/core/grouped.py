@@ -17,18 +17,10 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
     return found
 
 
-class _Numbers(dict[Key, int]):
-    """Consecutive numbers from 0 on, each given when its key is first asked for."""
-
-    def __missing__(self, key: Key) -> int:
-        found = self[key] = len(self)
-        return found
-
-
 def numbered(values: Iterable[Key]) -> tuple[list[Key], list[int]]:
     """Return the distinct values in the order of their first occurrence, and the index of each value among them."""
-    found = _Numbers[Key]()
-    indices = list(map(found.__getitem__, values))
+    found: dict[Key, int] = {}
+    indices = [found.setdefault(value, len(found)) for value in values]
     return list(found), indices
 
 

@@ -20,7 +20,7 @@ def device_annotations(file: GraphFile) -> dict[str, int]:
     counts = np.bincount(numbers, minlength=len(classes)).tolist()
     found: dict[str, int] = {}
     for number in np.argsort(first_places(numbers, len(classes))).tolist():
-        device = classes[number].device
+        _, device, _ = classes[number]
         if device and counts[number]:
             found[device] = found.get(device, 0) + counts[number]
     return found

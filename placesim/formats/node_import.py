@@ -45,7 +45,7 @@ class NodeImport:
         self._broken: dict[str, int] = {}
         self._signatures: dict[Any, tuple[Signature, Attrs]] = {}
         self._classes: list[NodeClass] = []
-        self._class_numbers: dict[tuple[Signature, str, bool], int] = {}
+        self._class_numbers: dict[NodeClass, int] = {}
         self._ids: list[int] = []
         self._types: dict[Signature, int] = {}
         self._type_numbers = array("q")
@@ -113,12 +113,10 @@ class NodeImport:
     def _type_number(self, signature: Signature) -> int:
         return self._types.setdefault(signature, len(self._types))
 
-    def _class_number(self, signature: Signature, device: str, is_labelled: bool) -> int:
-        key = signature, device, is_labelled
-        number = self._class_numbers.get(key)
-        if number is None:
-            number = self._class_numbers[key] = len(self._classes)
-            self._classes.append(NodeClass(*key))
+    def _class_number(self, found: NodeClass) -> int:
+        number = self._class_numbers.setdefault(found, len(self._classes))
+        if number == len(self._classes):
+            self._classes.append(found)
         return number
 
     def _unfit(self, block: NodeBlock, types: Integers, readers: Integers, is_other: BoolArray) -> Iterator[int]:
@@ -165,7 +163,7 @@ class NodeImport:
                 if signature is None:
                     return None
                 found = known[id(kind.shared)] = signature, kind.shared
-            of_class = self._class_number(found[0], kind.device, kind.is_labelled)
+            of_class = self._class_number((found[0], kind.device, kind.is_labelled))
             numbers.append((of_class, self._type_number(found[0])))
         classes, types = np.array(numbers, np.int64)[columns.rows].T
         return classes, types

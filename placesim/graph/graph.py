@@ -256,14 +256,8 @@ def _function_types(args: Sequence[FunctionArg], attrs: Attrs) -> list[tuple[Dat
     return [(arg.dtype or attrs[arg.type_attr or ""], False) for arg in args]
 
 
-class NodeClass(NamedTuple):
-    """A signature and requested device of nodes, and whether they have the attr `_class`, which may hold labels."""
-
-    signature: Signature
-    device: str
-    is_labelled: bool
-
-
+NodeClass = tuple[Signature, str, bool]
+"""A signature and requested device of nodes, and whether they have the attr `_class`, which may hold labels."""
 Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
@@ -372,7 +366,7 @@ class Graph:
         import numpy as np
 
         classes, numbers = numbered((node.signature, node.device, "_class" in node.attrs) for node in self.nodes)
-        return NodeClasses(list(map(NodeClass._make, classes)), np.array(numbers, np.int64))
+        return NodeClasses(classes, np.array(numbers, np.int64))
 
     def edges_from(self, sources: bytearray) -> Iterator[tuple[int, int]]:
         """Yield the source and the reader of each edge from the nodes with a byte other than 0, sorted by reader."""

@@ -16,7 +16,7 @@ def join_labels(groups: ColocationGraph) -> None:
 
     Raises InvalidArgumentError for a label that cannot be satisfied; with soft placement, it is ignored.
     """
-    if not any(kind.is_labelled for kind in groups.classes.classes):
+    if not any(is_labelled for _, _, is_labelled in groups.classes.classes):
         return
     nodes = groups.graph.nodes
     labelled = {i: class_labels(nodes[i].attrs["_class"]) for i in groups.order if "_class" in nodes[i].attrs}

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from placesim.core.errors import InternalError
-from placesim.graph.first_places import first_places
 from placesim.graph.graph import Graph, Node, NodeClasses, Signature
 from placesim.graph.node_text import format_debug_node, node_error, node_tag
 from placesim.machine.device_names import ANY, DeviceName, parse_runtime_name
@@ -62,25 +59,16 @@ class NodeConstraints:
         Raises OpError for the first node, by runtime id, that has no kernel (4.4), an invalid request or an unknown assigned
         device (5.3).  The constraints of the nodes before it are then already set.
         """
-        numbers, count = self.classes.numbers, len(self.classes.classes)
-        if self.assigned:  # as if each of these nodes were the only one of its class
-            numbers = numbers.copy()
-            numbers[list(self.assigned)] = np.arange(count, count + len(self.assigned))
-        ordered = numbers if self.order == range(len(numbers)) else numbers[np.array(self.order, np.int64)]
-        first = first_places(ordered, count + len(self.assigned))
-        found: list[Constraints] = [None] * (len(first) + 1)  # type: ignore[list-item]
-        end = 0
-        try:
-            for number in np.argsort(first, kind="stable")[np.count_nonzero(first < 0) :].tolist():
-                end = int(first[number])
-                found[number] = self._own(self.graph.peek(self.order[end]))
-            end = len(ordered)
-        finally:
-            if end < len(constraints):
-                is_left = np.ones(len(constraints), np.bool_)
-                is_left[list(self.order[:end])] = False
-                numbers = np.where(is_left, len(first), numbers)  # the last of `found`, which is None
-            constraints[:] = map(found.__getitem__, numbers.tolist())
+        assigned, numbers = self.assigned, self.classes.numbers.tolist()
+        found: list[Constraints | None] = [None] * len(self.classes.classes)
+        for node_id in self.order:
+            if assigned and node_id in assigned:
+                constraints[node_id] = self._own(self.graph.peek(node_id))
+                continue
+            own = found[numbers[node_id]]
+            if own is None:
+                own = found[numbers[node_id]] = self._own(self.graph.peek(node_id))
+            constraints[node_id] = own
 
     def _own(self, node: Node) -> Constraints:
         template = self._templates.get(node.signature)

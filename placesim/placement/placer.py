@@ -136,7 +136,7 @@ class _Placer:
 
     def _kinds(self) -> bytearray:
         classes, numbers = self.groups.classes
-        of_classes = np.array([_kind_of(found.signature) for found in classes], np.uint8)
+        of_classes = np.array([_kind_of(signature) for signature, _, _ in classes], np.uint8)
         identities = _IDENTITY in of_classes
         kinds = bytearray(of_classes[numbers].tobytes())
         # 1.15 has no such rule (13.9)

@@ -102,7 +102,8 @@ def modern_lines(placements: Iterable[Placement], shows: Shows | None = None) ->
 
 def _placement_lines(placement: Placement, shows: Shows | None) -> Iterator[LogLine]:
     names, devices, classes = placement.graph.names(), placement.devices, placement.groups.classes
-    signatures = [classes.classes[number].signature for number in classes.numbers.tolist()]
+    of_classes = [signature for signature, _, _ in classes.classes]
+    signatures = list(map(of_classes.__getitem__, classes.numbers.tolist()))
     ends = _LineEnds()
     shown = placement.log if shows is None else [i for i in placement.log if shows(names[i])]
     return ((names[i], ends[signatures[i], devices[i].name]) for i in shown)  # type: ignore[union-attr]
