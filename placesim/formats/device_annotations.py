@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from placesim.graph.copied_devices import colocated_copies
-from placesim.graph.first_places import first_places
 from placesim.graph.graph import Graph, LibraryFunction, Node, NodeDef
 from placesim.graph.node_patterns import find_matching_names
 from placesim.graph.session_steps import GraphFile
@@ -17,13 +15,10 @@ from placesim.graph.session_steps import GraphFile
 def device_annotations(file: GraphFile) -> dict[str, int]:
     """Return the number of nodes that request each device, in the order in which the devices first appear."""
     classes, numbers = file.graph.classes()
-    counts = np.bincount(numbers, minlength=len(classes)).tolist()
-    found: dict[str, int] = {}
-    for number in np.argsort(first_places(numbers, len(classes))).tolist():
-        _, device, _ = classes[number]
-        if device and counts[number]:
-            found[device] = found.get(device, 0) + counts[number]
-    return found
+    devices = [device for _, device, _ in classes]
+    found = Counter(map(devices.__getitem__, numbers.tolist()))
+    del found[""]
+    return dict(found)
 
 
 def clear_devices(file: GraphFile) -> GraphFile:

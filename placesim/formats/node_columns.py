@@ -73,6 +73,12 @@ class NodeColumns(NamedTuple):
         counts, near, far = input_columns(names, inputs)
         return self._replace(names=names, counts=counts, near=near, far=far)
 
+    def first_rows(self) -> list[int]:
+        """Return the index of the first node of each kind; -1 for a kind that no node is of."""
+        found = np.full(len(self.kinds), -1)
+        found[self.rows[::-1]] = np.arange(len(self.rows))[::-1]  # numpy keeps the last of several assignments
+        return found.tolist()
+
     def node_defs(self) -> Iterator[NodeDef]:
         kinds = list(map(self.kinds.__getitem__, self.rows.tolist()))
         ops, devices = map(attrgetter("op"), kinds), map(attrgetter("device"), kinds)

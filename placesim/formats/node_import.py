@@ -15,7 +15,6 @@ from placesim.core.dtypes import DataType
 from placesim.formats.node_checks import NodeChecks, node_text
 from placesim.formats.node_columns import ImportedNodes, NodeBlock, NodeColumns, first_outputs
 from placesim.formats.problems import ACYCLIC, FileProblems, part_position, value_position
-from placesim.graph.first_places import first_places
 from placesim.graph.graph import Graph, Integers, Node, NodeClass, NodeDef, Signature, split_tensor_name
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import CONSTANTS
@@ -152,9 +151,8 @@ class NodeImport:
     def _numbers_of(self, columns: NodeColumns) -> tuple[Integers, Integers] | None:
         """Return the numbers of the nodes' classes and types; None if a node is invalid, which is not reported."""
         known, numbers = self._signatures, []
-        first = first_places(columns.rows, len(columns.kinds)).tolist()
-        for kind, row in zip(columns.kinds, first, strict=True):
-            if row < 0:  # no node is of this kind
+        for kind, row in zip(columns.kinds, columns.first_rows(), strict=True):
+            if row < 0:
                 numbers.append((-1, -1))
                 continue
             found = known.get(id(kind.shared))

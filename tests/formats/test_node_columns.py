@@ -14,7 +14,7 @@ from placesim.core.errors import GraphFileError
 from placesim.core.protobuf_wire import message_field
 from placesim.formats import node_import
 from placesim.formats.device_annotations import device_annotations
-from placesim.formats.node_columns import NodeColumns
+from placesim.formats.node_columns import NodeColumns, NodeKind
 from placesim.formats.node_import import NodeImport
 from placesim.formats.tensorflow import node_def, node_parts
 from placesim.formats.tensorflow.attr_value import LARGE_BYTES
@@ -142,6 +142,13 @@ def test_a_graph_is_placed_alike_with_and_without_made_nodes(soft: bool) -> None
         unmade, made = read_graph_def(data, "g.pb").graph, read_graph_def(data, "g.pb").graph
         assert made.nodes
         assert _placed(unmade, soft) == _placed(made, soft)
+
+
+def test_first_nodes_of_kinds() -> None:
+    kinds = [NodeKind(name, "", {}, False) for name in "abcde"]
+    none = np.zeros(0, np.int64)
+    columns = NodeColumns([], none, none, (), kinds, np.array([3, 1, 3, 0, 1]), None)  # type: ignore[arg-type]
+    assert columns.first_rows() == [3, 1, -1, 0, -1]
 
 
 def test_a_single_node_is_the_same_before_and_after_all_are_made() -> None:

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placesim.core.dtypes import FLOAT, INT32, RESOURCE
-from placesim.graph.first_places import first_places
 from placesim.graph.graph import Graph, NodeDef, TensorRef, split_tensor_name
 from placesim.graph.node_text import colocation_tag, format_attrs, format_node, function_tag, node_tag, node_tail, replace_tags
 from placesim.ops.attributes import AttrValue, FunctionName, TensorValue
@@ -221,11 +220,6 @@ def test_tags_are_found_as_they_are_made() -> None:
     assert replace_tags(message, str.upper) == "A/B in {{function_node f}} is not with {{colocation_node c}}, D"
     both = replace_tags(message, lambda name: f"<{name}>", ("node", "colocation_node"))
     assert both == "<a/b> in {{function_node f}} is not with <c>, <d>"
-
-
-def test_first_places_of_numbers() -> None:
-    assert first_places(np.array([3, 1, 3, 0, 1]), 5).tolist() == [3, 1, -1, 0, -1]
-    assert first_places(np.empty(0, np.int64), 2).tolist() == [-1, -1]
 
 
 def test_edges_from_nodes_are_data_edges_and_control_edges() -> None:
