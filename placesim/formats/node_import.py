@@ -28,7 +28,7 @@ _FIELD_BITS = 20
 _MOST_FIELD = (1 << _FIELD_BITS) - 1
 """Maximum number of signatures, and of inputs of a node, up to which the types of many nodes are compared at once."""
 _MAX_CYCLE_NAMES = 20
-BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+_Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class NodeImport:
@@ -99,7 +99,7 @@ class NodeImport:
             self._unmade.append(block)
         else:
             graph.nodes.extend(block.make(first, self._ids, self._classes))
-        # most inputs are first outputs of earlier nodes, whose types have been checked for the same classes
+        # most inputs are first outputs of earlier nodes, whose types have been checked for the same signatures
         readers = np.repeat(np.arange(len(ids)), columns.counts)
         is_other = (sources < 0) | (sources >= readers + first)
         others = {*readers[is_other].tolist(), *self._unfit(block, numbers[1], readers, is_other)}
@@ -118,7 +118,7 @@ class NodeImport:
             self._classes.append(found)
         return number
 
-    def _unfit(self, block: NodeBlock, types: Integers, readers: Integers, is_other: BoolArray) -> Iterator[int]:
+    def _unfit(self, block: NodeBlock, types: Integers, readers: Integers, is_other: _Booleans) -> Iterator[int]:
         """Yield the rows of nodes whose inputs differ in number or types from those of their ops.
 
         `types` has the number of each node's signature, and `readers` the row of each input. Nodes with an input in `is_other`
@@ -152,7 +152,7 @@ class NodeImport:
         """Return the numbers of the nodes' classes and types; None if a node is invalid, which is not reported."""
         known, numbers = self._signatures, []
         for kind, row in zip(columns.kinds, columns.first_rows(), strict=True):
-            if row < 0:
+            if row < 0:  # a kind without nodes
                 numbers.append((-1, -1))
                 continue
             found = known.get(id(kind.shared))
@@ -287,9 +287,8 @@ class NodeImport:
             self._report(node.location, f"{message}{shape}{node_text(node.name)}")
             return
         sources = [all_nodes[source_id] for source_id in node.input_nodes]
-        for index in _misfits(
-            signature, [(source.signature, slot) for source, slot in zip(sources, node.input_slots, strict=True)]
-        ):
+        given = [(source.signature, slot) for source, slot in zip(sources, node.input_slots, strict=True)]
+        for index in _misfits(signature, given):
             message = _conflict(node, sources[index], index, node.input_slots[index])
             self._report(_input_position(node, places, index), message)
 
