@@ -85,23 +85,20 @@ def small_from_known(
     If they run first, larger ops that read their outputs can be fused with the op before them. None of them can fail, so the
     order does not decide the error of a step.
     """
-    shapes = [{position: np.shape(value) for position, value in enumerate(store) if _is_float(value)} for store in known.stores]
+    shapes = [{at: np.shape(value) for at, value in enumerate(store) if _is_small_float(value)} for store in known.stores]
     found = []
     for number, index in order:
-        instruction = programs[number].instructions[index]
-        read = [shapes[number].get(position) for position in instruction.inputs]
-        if (
-            instruction.kernel.direct is None
-            or instruction.node.control_inputs
-            or instruction.node.signature.output_dtypes not in _FLOATS
-            or (number, index) in known.nodes
-        ):
+        instruction, ours = programs[number].instructions[index], shapes[number]
+        node, positions = instruction.node, set(instruction.inputs)
+        if instruction.kernel.direct is None or not positions or not ours.keys() >= positions:
             continue
-        sizes = {shape: math.prod(shape) for shape in read if shape is not None}
-        if not sizes or None in read or max(sizes.values()) > SMALL_SIZE or sum(size != 1 for size in sizes.values()) > 1:
+        read = {ours[position] for position in positions}
+        if node.control_inputs or node.signature.output_dtypes not in _FLOATS or (number, index) in known.nodes:
             continue
-        shapes[number][instruction.outputs] = max(sizes, key=lambda shape: (sizes[shape], len(shape)))
-        found.append((number, index))
+        (shape, *others) = sorted(read, key=lambda dims: (math.prod(dims), len(dims)), reverse=True)
+        if all(math.prod(dims) == 1 for dims in others):
+            ours[instruction.outputs] = shape
+            found.append((number, index))
     return found
 
 
@@ -199,8 +196,8 @@ def _is_pure(instruction: Instruction) -> bool:
     )
 
 
-def _is_float(value: Any) -> bool:
-    return isinstance(value, np.ndarray | np.generic) and value.dtype in (np.float32, np.float64)
+def _is_small_float(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.generic) and value.size <= SMALL_SIZE and value.dtype in (np.float32, np.float64)
 
 
 def _bytes(values: Sequence[Any]) -> int:

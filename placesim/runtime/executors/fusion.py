@@ -50,12 +50,18 @@ class Follower(NamedTuple):
     operand: int | None
 
 
-def find_groups(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[Follower, ...]]:
-    """Map the head of each fusion group, as a pair of program and node, to the group's other nodes.
+def find_heads(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the nodes that may be heads of fusion groups, as pairs of program and node."""
+    return [(n, index) for n, index in order if Trait.NEW_MEMORY in programs[n].instructions[index].kernel.traits]
+
+
+def find_groups(
+    programs: Sequence[Program], order: Sequence[tuple[int, int]], heads: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], tuple[Follower, ...]]:
+    """Map the head of each fusion group, which is one of `heads`, to the group's other nodes.
 
     Each follower is the only reader of the node before it, and its other inputs are computed before the head.
     """
-    heads = [(n, index) for n, index in order if Trait.NEW_MEMORY in programs[n].instructions[index].kernel.traits]
     if not heads:
         return {}
     turns: list[dict[int, int]] = [{} for _ in programs]
@@ -64,6 +70,8 @@ def find_groups(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -
     readers = [_only_readers(program) for program in programs]
     found = {}
     for number, index in heads:
+        if index not in turns[number]:  # its value is known before a step
+            continue
         followers = _followers(programs[number], index, readers[number], turns[number])
         if followers:
             found[number, index] = followers

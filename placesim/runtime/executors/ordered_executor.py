@@ -15,7 +15,7 @@ from placesim.core.errors import OpError, PlacesimError
 from placesim.ops.categories import RECEIVES, SENDS
 from placesim.ops.process.memory_limit import LOOK_AFTER
 from placesim.runtime.executors.constant_folding import fold, known_values, small_from_known
-from placesim.runtime.executors.fusion import FusionGroup, find_groups
+from placesim.runtime.executors.fusion import FusionGroup, find_groups, find_heads
 from placesim.runtime.executors.node_steps import Step, StepCompiler
 from placesim.runtime.executors.observers import Progress, ScheduleObservation, StepObserver
 from placesim.runtime.executors.program import Instruction, Program, blame, kernel_defect
@@ -71,7 +71,10 @@ class Executor:
         """Return the steps of all nodes, compiled on first use. An observation wraps the steps and releases the values."""
         if observation is None:
             if self._plain is None:
-                self._plain = self._fused(self._plain_steps())
+                fuses = all(program.state.fuses and not program.state.is_watched for program in self.programs)
+                heads = find_heads(self.programs, self.schedule.order) if fuses else []
+                steps = self._plain_steps(has_heads=bool(heads))
+                self._plain = self._fused(steps, heads) if fuses else steps
                 for store, known in zip(self._stores, self._known, strict=True):
                     known += [None] * (len(store) - len(known))  # the positions that fused groups have added
             self._order = self._unfolded
@@ -84,36 +87,31 @@ class Executor:
             ]
         return self._accounted
 
-    def _plain_steps(self) -> list[Step]:
+    def _plain_steps(self, has_heads: bool) -> list[Step]:
         """Return the steps except those of constants and folded nodes: their values are in the stores from the beginning."""
         order, dropped = self.schedule.order, self.schedule.last_readers
         steps = {(n, i): self._compile(n, i, dropped.get((n, i), ())) for n, i in order}
         known = fold(self.programs) or known_values(self.programs, order)
         if known is None:
             return list(steps.values())
-        first = dict.fromkeys(small_from_known(self.programs, order, known))
+        first = dict.fromkeys(small_from_known(self.programs, order, known) if has_heads else ())
         later = [pair for pair in order if pair not in known.nodes and pair not in first]
         self._unfolded = [*first, *later]
         for number, index in self._unfolded:
             for position in self.programs[number].instructions[index].inputs:
                 self._known[number][position] = known.stores[number][position]
-        needed = {
-            (number, position) for number, index in later for position in self.programs[number].instructions[index].inputs
-        }
-        for number, index in first:
-            # a value may have had its last reader here, but now others read it later
-            steps[number, index] = self._compile(
-                number, index, [position for position in dropped.get((number, index), ()) if (number, position) not in needed]
-            )
+        if first:
+            # a value may have had its last reader among these nodes, but now others read it later
+            read = {(number, p) for number, index in later for p in self.programs[number].instructions[index].inputs}
+            for number, index in first:
+                released = [p for p in dropped.get((number, index), ()) if (number, p) not in read]
+                steps[number, index] = self._compile(number, index, released)
         return [steps[pair] for pair in self._unfolded]
 
-    def _fused(self, steps: list[Step]) -> list[Step]:
-        """Replace the steps of fused groups and shared operands."""
-        states = [program.state for program in self.programs]
-        if not all(state.fuses and not state.is_watched for state in states):
-            return steps
+    def _fused(self, steps: list[Step], heads: Sequence[tuple[int, int]]) -> list[Step]:
+        """Replace the steps of fused groups, which begin with some of `heads`, and of shared operands."""
         order, dropped = self._unfolded, self.schedule.last_readers
-        sharing, groups = find_sharing(self.programs, order), find_groups(self.programs, order)
+        sharing, groups = find_sharing(self.programs, order), find_groups(self.programs, order, heads)
         if not sharing and not groups:
             return steps
         turns = {pair: turn for turn, pair in enumerate(order)}

@@ -25,6 +25,7 @@ from placesim.runtime.accounting.ordered_memory import ScheduledAccounts
 from placesim.runtime.accounting.step_account import StepAccount
 from placesim.runtime.executors.constant_folding import known_values, small_from_known
 from placesim.runtime.executors.dataflow_executor import DataflowExecutor
+from placesim.runtime.executors.fusion import find_heads
 from placesim.runtime.executors.node_steps import Step
 from placesim.runtime.executors.ordered_executor import Executor
 from placesim.runtime.executors.thread_pools import ThreadPools
@@ -163,7 +164,7 @@ def test_values_are_dropped_where_their_memory_is(name: str, tmp_path: Path) -> 
         order = executor.schedule.order
         known = known_values(executor.programs, order)
         assert known is not None
-        small = small_from_known(executor.programs, order, known)
+        small = small_from_known(executor.programs, order, known) if find_heads(executor.programs, order) else []
         early = {*known.nodes, *small}
         free = [
             (number, instruction.node.id) not in early

@@ -20,7 +20,7 @@ from placesim.graph.session_steps import Config, Feed, Fetch, GraphStep
 from placesim.machine.inventory import TaskInventory, build_devices
 from placesim.ops.kernels import KernelTable, load_kernels
 from placesim.runtime.executors import constant_folding
-from placesim.runtime.executors.fusion import find_groups
+from placesim.runtime.executors.fusion import find_groups, find_heads
 from placesim.runtime.executors.ordered_executor import Executor
 from placesim.runtime.executors.shared_operands import LARGE_OPERAND
 from placesim.runtime.recording.kernel_timing import MeasuredNode, Measurements
@@ -378,7 +378,8 @@ def test_small_tensors_from_constants_come_first_and_live_while_they_are_read() 
     ran = [executor.programs[0].instructions[index].node.name for _, index in executor._unfolded]
     assert ran[:3] == ["r", "s", "difference"]
     assert ran.index("product") > 3
-    (followers,) = find_groups(executor.programs, executor._unfolded).values()
+    heads = find_heads(executor.programs, executor._unfolded)
+    (followers,) = find_groups(executor.programs, executor._unfolded, heads).values()
     assert [follower.instruction.node.name for follower in followers] == ["scaled", "moved", "y"]
 
 
@@ -394,9 +395,9 @@ def test_small_tensors_from_constants_come_first_and_live_while_they_are_read() 
 )
 def test_other_nodes_keep_their_place(late: Node) -> None:
     size = constant_folding.SMALL_SIZE + 1
-    nodes = [X, const("c", [1.0] * size), const("k", [0.5]), const("i", [2], "int32"), op("Exp", "first", "x"), late]
+    nodes = [X, const("c", [1.0] * size), const("k", [0.5]), const("i", [2], "int32"), op("MatMul", "first", "x", "x"), late]
     session = make_session(nodes)
-    fetch(session, "first", "n", x=np.float32(1))
+    fetch(session, "first", "n", x=np.ones((1, 1), np.float32))
     (prepared,) = session._prepared.values()
     assert isinstance(prepared.executor, Executor)
     executor = prepared.executor

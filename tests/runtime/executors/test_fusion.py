@@ -276,7 +276,9 @@ def test_nothing_is_looked_for_where_there_is_no_head() -> None:
     fetch(session, "end", a=normal(3))
     (prepared,) = session._prepared.values()
     assert isinstance(prepared.executor, Executor)
-    assert fusion.find_groups(prepared.executor.programs, prepared.executor.schedule.order) == {}
+    programs, order = prepared.executor.programs, prepared.executor.schedule.order
+    assert fusion.find_heads(programs, order) == []
+    assert fusion.find_groups(programs, order, []) == {}
 
 
 def test_the_option_turns_it_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
