@@ -19,6 +19,7 @@ from placesim.core.dtypes import DOUBLE, FLOAT, RESOURCE, VARIANT
 from placesim.core.errors import OpError, PlacesimError
 from placesim.ops.categories import CONSTANTS, CONTROL_FLOW, IDENTITIES, RECEIVES, SENDS
 from placesim.ops.kernels.kernel import uses_context
+from placesim.ops.kernels.shapes import broadcasted
 from placesim.runtime.executors.program import Instruction, Program, is_plain_constant
 
 LARGEST_BYTES = 10 << 20
@@ -96,7 +97,7 @@ def small_from_known(
         if node.control_inputs or node.signature.output_dtypes not in _FLOATS or (number, index) in known.nodes:
             continue
         (shape, *others) = sorted(read, key=lambda dims: (math.prod(dims), len(dims)), reverse=True)
-        if all(math.prod(dims) == 1 for dims in others):
+        if not others or (instruction.kernel.shape is broadcasted and all(math.prod(dims) == 1 for dims in others)):
             ours[instruction.outputs] = shape
             found.append((number, index))
     return found
