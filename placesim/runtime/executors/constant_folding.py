@@ -34,18 +34,18 @@ SMALL_SIZE = 1 << 13
 _FLOATS = ((FLOAT,), (DOUBLE,))
 
 
-class FoldedNodes(NamedTuple):
-    """The folded nodes, as pairs of program and id, and the programs' stores, which have the outputs of these nodes."""
+class KnownNodes(NamedTuple):
+    """Nodes whose outputs are known before a step, as pairs of program and id, and the programs' stores with these outputs."""
 
     nodes: frozenset[tuple[int, int]]
     stores: list[list[Any]]
 
     def outputs(self, number: int, instruction: Instruction) -> list[Any]:
-        """Return the outputs of a folded node of program `number`."""
+        """Return the outputs of one of the nodes, of program `number`."""
         return self.stores[number][instruction.outputs : instruction.outputs + instruction.output_count]
 
 
-def fold(programs: Sequence[Program]) -> FoldedNodes | None:
+def fold(programs: Sequence[Program]) -> KnownNodes | None:
     """Compute nodes that depend only on constants; return None if folding is off or an observer must see each node run.
 
     A node that fails is not folded: it fails again when the step runs it.
@@ -56,7 +56,7 @@ def fold(programs: Sequence[Program]) -> FoldedNodes | None:
     return _ConstantFolder(programs).run()
 
 
-def known_values(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> FoldedNodes | None:
+def known_values(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> KnownNodes | None:
     """Return the constants and the identities of constants, without computing anything; None if an observer must see them.
 
     `order` is the order in which the nodes run, as pairs of program and id.
@@ -75,12 +75,10 @@ def known_values(programs: Sequence[Program], order: Sequence[tuple[int, int]]) 
         else:
             continue
         known.add((number, index))
-    return FoldedNodes(frozenset(known), stores)
+    return KnownNodes(frozenset(known), stores)
 
 
-def small_from_known(
-    programs: Sequence[Program], order: Sequence[tuple[int, int]], known: FoldedNodes
-) -> list[tuple[int, int]]:
+def small_from_known(programs: Sequence[Program], order: Sequence[tuple[int, int]], known: KnownNodes) -> list[tuple[int, int]]:
     """Return the nodes that compute small tensors of floats, element by element, from known values or each other.
 
     If they run first, larger ops that read their outputs can be fused with the op before them. None of them can fail, so the
@@ -119,7 +117,7 @@ class _ConstantFolder:
         }
         self._done: set[tuple[int, int]] = set()
 
-    def run(self) -> FoldedNodes:
+    def run(self) -> KnownNodes:
         ready = deque(
             (number, index)
             for number, program in enumerate(self._programs)
@@ -138,7 +136,7 @@ class _ConstantFolder:
                 missing[reader] -= 1
                 if not missing[reader] and self._may_follow(self._programs[number].instructions[reader]):
                     ready.append((number, reader))
-        return FoldedNodes(frozenset(self._done), self._stores)
+        return KnownNodes(frozenset(self._done), self._stores)
 
     def _may_follow(self, instruction: Instruction) -> bool:
         """Whether a node can be folded: it has no side effects, and always the same outputs for the same inputs."""

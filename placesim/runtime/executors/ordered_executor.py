@@ -78,7 +78,6 @@ class Executor:
                 for store, known in zip(self._stores, self._known, strict=True):
                     known += [None] * (len(store) - len(known))  # the positions that fused groups have added
             self._order = self._unfolded
-            self._fill_stores(self._known)
             return self._plain
         self._order = self.schedule.order
         if self._accounted is None:
@@ -141,7 +140,9 @@ class Executor:
         steps = self._steps(observation)
         done = 0
         remaining = self._remaining = iter(steps)
-        if observation is not None:
+        if observation is None:
+            self._fill_stores(self._known)
+        else:
             observation.begin()
         memory = self.schedule.programs[0].state.memory if steps else None
         try:
